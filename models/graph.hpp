@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A model as an operator graph: what is computed, on which shapes and formats, with no idea of any machine. Operators
+// stand in execution order; each reads and writes tensors by index. FLOPs count a multiply-accumulate as 2.
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "isa/format.hpp"
+#include "isa/units.hpp"
+
+namespace sluice::models {
+
+using isa::Format;
+using TensorIndex = std::int32_t;
+
+enum class TensorRole : std::uint8_t { weight, activation, kv_cache, token_ids, output };
+
+/// 2-D: rows x cols. Weights are [out x in]; activations [tokens x width]; a KV cache is [sequences * kv_heads *
+/// context x head_dim].
+struct Tensor {
+    std::string name;  ///< "model.layers.3.self_attn.q_proj.weight"
+    TensorRole role = TensorRole::activation;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+    Format format = Format::bf16;
+};
+
+/// out[t] = table[token_ids[t]]
+struct Embedding {
+    TensorIndex ids, table, out;
+};
+/// out = in / sqrt(mean(in^2) + epsilon) * weight
+struct RmsNorm {
+    TensorIndex in, weight, out;
+    double epsilon = 1e-5;
+};
+/// out = in * weight^T; the activation enters the tensor unit in `operand_format`
+struct Linear {
+    TensorIndex in, weight, out;
+    Format operand_format = Format::mxfp8;
+};
+/// rotary position embedding of heads x head_dim, in place of shape
+struct Rope {
+    TensorIndex in, out;
+    std::int64_t heads = 0;
+    std::int64_t head_dim = 0;
+    double theta = 10000.0;
+};
+/// Appends k, v of this step's tokens to the caches, then out = softmax(q k^T / sqrt(d)) v over the cache, causal.
+struct Attention {
+    TensorIndex q, k, v, k_cache, v_cache, out;
+    std::int64_t q_heads = 0, kv_heads = 0, head_dim = 0;
+};
+/// out = silu(gate) * up
+struct Swiglu {
+    TensorIndex gate, up, out;
+};
+struct Add {
+    TensorIndex a, b, out;
+};
+/// out = the last token's row of every sequence
+struct LastToken {
+    TensorIndex in, out;
+};
+
+using OperatorBody = std::variant<Embedding, RmsNorm, Linear, Rope, Attention, Swiglu, Add, LastToken>;
+
+struct Operator {
+    std::string name;         ///< "layers.3.q_proj"
+    std::int64_t layer = -1;  ///< -1: outside the layers
+    OperatorBody body;
+};
+
+enum class Phase : std::uint8_t { prefill, decode };
+
+/// What is asked of a model. Prefill: `batch` sequences of `tokens` new tokens each, nothing cached before.
+/// Decode: one new token for each of `batch` sequences, the last of `context` positions.
+struct Workload {
+    Phase phase = Phase::decode;
+    std::int64_t batch = 1;
+    std::int64_t tokens = 1;             ///< per sequence; 1 in decode
+    std::int64_t context = 1;            ///< positions attended to by the last token; == tokens in prefill
+    Format weights = Format::mxfp4;      ///< all matrices and the LM head
+    Format activations = Format::mxfp8;  ///< operands of Linear
+    Format kv = Format::e4m3;            ///< KV cache; E4M3 with one FP32 scale per layer and head, or bf16
+};
+
+struct Graph {
+    std::string name;
+    Workload workload;
+    bool bare_operator = false;  ///< a single Linear from and to HBM (`sluice run gemm`)
+    std::vector<Tensor> tensors;
+    std::vector<Operator> operators;
+};
+
+/// Work of one operator, unpadded.
+struct OperatorCost {
+    double flops = 0;             ///< all
+    double tensor_flops = 0;      ///< those of the tensor unit (matrix products)
+    double weight_bytes = 0;      ///< compulsory, in the weight's format, scales included
+    double kv_bytes = 0;          ///< read and appended
+    double activation_bytes = 0;  ///< inputs and outputs, in their formats
+};
+[[nodiscard]] OperatorCost cost(const Graph& graph, const Operator& op);
+
+/// Elements of all weight tensors (each once).
+[[nodiscard]] std::int64_t parameter_count(const Graph& graph);
+
+}  // namespace sluice::models

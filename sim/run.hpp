@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The simulator's one entry: a verified Program on a ChipSpec -> RunResult. One simulation per process (SystemC);
+// tests run each case in its own process. Deterministic: the same inputs give the same result, whatever the order in
+// which modules are constructed.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "isa/chip_spec.hpp"
+#include "isa/program.hpp"
+#include "isa/units.hpp"
+#include "sim/core/energy.hpp"
+
+namespace sluice::sim {
+
+struct Progress {
+    Cycle cycle = 0;
+    std::uint64_t instructions_done = 0;
+    std::uint64_t instructions_total = 0;
+};
+
+struct RunOptions {
+    std::function<void(const Progress&)> on_progress;  ///< called every few 100 ms of host time
+    Cycle max_cycles = 0;                              ///< 0: no limit; else DeadlockError-free InputError when passed
+    Cycle power_interval_cycles = 0;                   ///< 0: chosen so that a run has at most 1,000 intervals
+    bool reverse_construction = false;                 ///< for the test that order does not matter
+};
+
+/// Kinds of waiting. Every cycle of an engine lane is busy, one of these, or idle (nothing in its queue and its control
+/// program is finished or has not sent anything).
+enum class WaitKind : std::uint8_t { semaphore, memory, bank_conflict, queue_full, control, throttle };
+constexpr std::size_t kWaitKindCount = 6;
+[[nodiscard]] std::string_view name(WaitKind kind);
+
+/// busy + sum(waiting) + idle == total, exactly.
+struct EngineAccount {
+    std::string path;  ///< "chip.cluster0.tile3.ttu0"
+    Cycle busy = 0;
+    std::array<Cycle, kWaitKindCount> waiting{};
+    Cycle idle = 0;
+    Cycle total = 0;
+};
+
+struct NodeAccount {
+    std::uint64_t instructions = 0;
+    Cycle first_fetch = 0;  ///< first DMA start; meaningful if instructions > 0
+    Cycle start = 0;        ///< first compute (TTU, TVP, reshaper) start; first instruction start if none computes
+    Cycle end = 0;          ///< last completion
+    Bytes hbm_read = 0, hbm_written = 0, csram = 0, tsram = 0, noc = 0;
+    EnergyCounts energy{};
+};
+
+struct CriticalSegment {
+    std::string resource;  ///< "hbm", "csram", "noc", "ttu", "tvp", "control", "semaphore", ...
+    Cycle cycles = 0;
+};
+
+struct StatValue {
+    std::string path;
+    std::string unit;
+    std::string description;
+    double value = 0;
+};
+
+struct RunResult {
+    Cycle cycles = 0;          ///< core cycles until the last write is visible and the last control program has ended
+    double seconds = 0;        ///< from femtoseconds
+    std::uint64_t events = 0;  ///< events that the scheduler delivered
+    Bytes hbm_read = 0, hbm_written = 0;
+    std::vector<EngineAccount> engines;
+    std::vector<NodeAccount> nodes;              ///< by node id
+    std::vector<CriticalSegment> critical_path;  ///< cycles sum to `cycles`
+    Cycle power_interval_cycles = 0;
+    std::vector<EnergyCounts> intervals;  ///< sums to the totals of `energy`
+    EnergyCounts energy{};                ///< nodes' counts plus those that serve no node (refresh, standby)
+    std::vector<StatValue> stats;
+};
+
+/// Throws DeadlockError (who waits for whom), InputError (program does not fit the chip), InvariantError.
+[[nodiscard]] RunResult run(const isa::ChipSpec& chip, const isa::Program& program, const RunOptions& options = {});
+
+}  // namespace sluice::sim
