@@ -77,4 +77,13 @@ struct Affine {
     friend bool operator==(const Affine&, const Affine&) = default;
 };
 
+/// Arithmetic on plain (ring-free) expressions; terms of one variable are merged, zero strides dropped. A ring on the
+/// left of `+` keeps its ring and takes a constant on the right as a shift of its base.
+[[nodiscard]] Affine operator+(const Affine& a, const Affine& b);
+[[nodiscard]] Affine operator-(const Affine& a, const Affine& b);
+[[nodiscard]] Affine operator*(const Affine& a, std::int64_t factor);
+[[nodiscard]] inline Affine variable(Var var, std::int64_t stride = 1) {
+    return Affine(0, {{var, stride}});
+}
+
 }  // namespace sluice::isa

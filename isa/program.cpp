@@ -88,7 +88,8 @@ bool operator==(const Statement& a, const Statement& b) {
         }
         bool operator()(const SetRegister& x) const {
             const SetRegister& y = std::get<SetRegister>(other.body);
-            return x.reg == y.reg && x.add == y.add && x.value == y.value;
+            return x.reg == y.reg && x.add == y.add && x.value == y.value && x.lowest == y.lowest &&
+                   x.highest == y.highest;
         }
     };
     return std::visit(Same{b}, a.body);
@@ -204,6 +205,7 @@ std::string_view name(VectorOp op) {
         case VectorOp::exp: return "exp";
         case VectorOp::reciprocal: return "reciprocal";
         case VectorOp::rsqrt: return "rsqrt";
+        case VectorOp::mask: return "mask";
         case VectorOp::rotate_half: return "rotate_half";
         case VectorOp::row_sum: return "row_sum";
         case VectorOp::row_max: return "row_max";

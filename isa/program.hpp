@@ -123,6 +123,9 @@ struct VectorMacro {
     std::string program;  ///< name of a VectorProgram
     Affine rows = 1, cols = 1;
     std::vector<VectorOperand> operands;
+    /// VectorOp::mask keeps column j of row i where j <= mask_limit + (mask_by_row ? i mod 32 : 0).
+    Affine mask_limit = 0;
+    bool mask_by_row = false;
     friend bool operator==(const VectorMacro&, const VectorMacro&) = default;
 };
 
@@ -183,6 +186,7 @@ enum class VectorOp : std::uint8_t {
     exp,
     reciprocal,
     rsqrt,
+    mask,         ///< d = a where the macro's mask keeps the column, else -infinity
     rotate_half,  ///< d[j] = -a[j + cols/2] for the first half of the columns, a[j - cols/2] for the second
     row_sum,      ///< reduction along the row, one value a row
     row_max,
@@ -241,11 +245,14 @@ struct LoadIndex {
     std::string table;
     Affine element;
 };
-/// register = value (set) or register += value (add).
+/// register = value (set) or register += value (add). A register starts at 0. Where its new value leaves
+/// [lowest, highest] the run stops with an error; the verifier takes the range as given.
 struct SetRegister {
     std::uint8_t reg = 0;
     bool add = false;
     Affine value;
+    std::int64_t lowest = 0;
+    std::int64_t highest = 0;
 };
 
 struct Statement {
