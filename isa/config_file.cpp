@@ -149,8 +149,8 @@ json read_json_file(const fs::path& file) {
 }
 
 std::int64_t require_integer(const json& value, const std::string& where, std::int64_t lowest, std::int64_t highest) {
-    const std::string allowed = lowest == highest ? fmt::format("{}", lowest)
-                                                  : fmt::format("an integer from {} to {}", lowest, highest);
+    const std::string allowed =
+        lowest == highest ? fmt::format("{}", lowest) : fmt::format("an integer from {} to {}", lowest, highest);
     // Beyond 2^53 a double no longer names one integer.
     constexpr double kExact = 9007199254740992.0;
     std::int64_t number = 0;
@@ -212,6 +212,10 @@ std::string shown(const json& value) {
 }
 
 std::string did_you_mean(std::string_view found, const std::vector<std::string>& known) {
+    constexpr std::size_t kLongestKey = 100;
+    if (found.size() > kLongestKey) {
+        return "";
+    }
     const std::string* best = nullptr;
     std::size_t best_distance = std::max<std::size_t>(2, found.size() / 3) + 1;
     for (const std::string& candidate : known) {
