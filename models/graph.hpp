@@ -18,13 +18,15 @@ using TensorIndex = std::int32_t;
 enum class TensorRole : std::uint8_t { weight, activation, kv_cache, token_ids, output };
 
 /// 2-D: rows x cols. Weights are [out x in]; activations [tokens x width]; a KV cache is [sequences * kv_heads *
-/// context x head_dim].
+/// context x head_dim]; token ids are [tokens x 1] 32-bit integers (format raw).
 struct Tensor {
     std::string name;  ///< "model.layers.3.self_attn.q_proj.weight"
     TensorRole role = TensorRole::activation;
     std::int64_t rows = 0;
     std::int64_t cols = 0;
     Format format = Format::bf16;
+    /// A weight that is stored a second time (a tied LM head, in another format and layout): the first one's index.
+    TensorIndex same_values_as = -1;
 };
 
 /// out[t] = table[token_ids[t]]
@@ -41,12 +43,23 @@ struct Linear {
     TensorIndex in, weight, out;
     Format operand_format = Format::mxfp8;
 };
+/// How the frequencies of a RoPE are stretched for long contexts. It changes the table of angles, not the work.
+struct RopeScaling {
+    enum class Kind : std::uint8_t { none, linear, llama3 };
+    Kind kind = Kind::none;
+    double factor = 1.0;
+    double low_freq_factor = 1.0;  ///< this and the next two: llama3 alone
+    double high_freq_factor = 1.0;
+    std::int64_t original_max_position_embeddings = 0;
+};
+
 /// rotary position embedding of heads x head_dim, in place of shape
 struct Rope {
     TensorIndex in, out;
     std::int64_t heads = 0;
     std::int64_t head_dim = 0;
     double theta = 10000.0;
+    RopeScaling scaling;
 };
 /// Appends k, v of this step's tokens to the caches, then out = softmax(q k^T / sqrt(d)) v over the cache, causal.
 struct Attention {
@@ -95,17 +108,17 @@ struct Graph {
     std::vector<Operator> operators;
 };
 
-/// Work of one operator, unpadded.
+/// Work of one operator, unpadded. Attention counts its two matrix products alone, as published figures do.
 struct OperatorCost {
     double flops = 0;             ///< all
     double tensor_flops = 0;      ///< those of the tensor unit (matrix products)
     double weight_bytes = 0;      ///< compulsory, in the weight's format, scales included
-    double kv_bytes = 0;          ///< read and appended
+    double kv_bytes = 0;          ///< the past read, the new positions appended
     double activation_bytes = 0;  ///< inputs and outputs, in their formats
 };
 [[nodiscard]] OperatorCost cost(const Graph& graph, const Operator& op);
 
-/// Elements of all weight tensors (each once).
+/// Elements of all weight tensors (each once, however often stored).
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);
 
 }  // namespace sluice::models

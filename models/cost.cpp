@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unpadded work of each operator. Conventions: a multiply-accumulate is 2; attention counts its two matrix products
+// (softmax is not counted, as in published attention figures); RMSNorm 4 a value, RoPE 3 a value, SwiGLU 5 a value.
+
+#include <cstddef>
+#include <vector>
+
+#include "isa/errors.hpp"
+#include "models/graph.hpp"
+
+namespace sluice::models {
+namespace {
+
+const Tensor& tensor(const Graph& graph, TensorIndex index) {
+    SLUICE_CHECK(index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size(), "operator names no tensor");
+    return graph.tensors[static_cast<std::size_t>(index)];
+}
+
+double elements(const Tensor& tensor) {
+    return static_cast<double>(tensor.rows) * static_cast<double>(tensor.cols);
+}
+
+double bytes(const Tensor& tensor) {
+    // Token ids are 32-bit integers, which no number format describes.
+    constexpr double kTokenIdBytes = 4;
+    return elements(tensor) *
+           (tensor.role == TensorRole::token_ids ? kTokenIdBytes : isa::bytes_per_element(tensor.format));
+}
+
+class CostOf {
+public:
+    explicit CostOf(const Graph& graph) : graph_(graph) {}
+
+    OperatorCost operator()(const Embedding& op) const {
+        OperatorCost cost;
+        const Tensor& out = at(op.out);
+        cost.weight_bytes = elements(out) * isa::bytes_per_element(at(op.table).format);
+        cost.activation_bytes = bytes(at(op.ids)) + bytes(out);
+        return cost;
+    }
+    OperatorCost operator()(const RmsNorm& op) const {
+        OperatorCost cost = elementwise(4, {op.in}, op.out);
+        cost.weight_bytes = bytes(at(op.weight));
+        return cost;
+    }
+    OperatorCost operator()(const Linear& op) const {
+        OperatorCost cost;
+        const Tensor& in = at(op.in);
+        cost.flops = 2 * elements(in) * static_cast<double>(at(op.weight).rows);
+        cost.tensor_flops = cost.flops;
+        cost.weight_bytes = bytes(at(op.weight));
+        cost.activation_bytes = bytes(in) + bytes(at(op.out));
+        return cost;
+    }
+    OperatorCost operator()(const Rope& op) const { return elementwise(3, {op.in}, op.out); }
+    OperatorCost operator()(const Attention& op) const {
+        const Workload& work = graph_.workload;
+        const auto batch = static_cast<double>(work.batch);
+        const auto tokens = static_cast<double>(work.tokens);
+        const double past = static_cast<double>(work.context) - tokens;
+        // Token i of a sequence attends to `past` cached positions and to i of its own: sum over i = 1..tokens.
+        const double pairs = batch * (tokens * past + tokens * (tokens + 1) / 2);
+        OperatorCost cost;
+        cost.flops = 4 * pairs * static_cast<double>(op.q_heads) * static_cast<double>(op.head_dim);
+        cost.tensor_flops = cost.flops;
+        // The past is read and the new positions are appended; those need not be read back.
+        const double position_bytes =
+            static_cast<double>(op.kv_heads) * static_cast<double>(op.head_dim) *
+            (isa::bytes_per_element(at(op.k_cache).format) + isa::bytes_per_element(at(op.v_cache).format));
+        cost.kv_bytes = batch * (past + tokens) * position_bytes;
+        cost.activation_bytes = bytes(at(op.q)) + bytes(at(op.k)) + bytes(at(op.v)) + bytes(at(op.out));
+        return cost;
+    }
+    OperatorCost operator()(const Swiglu& op) const { return elementwise(5, {op.gate, op.up}, op.out); }
+    OperatorCost operator()(const Add& op) const { return elementwise(1, {op.a, op.b}, op.out); }
+    OperatorCost operator()(const LastToken& op) const {
+        OperatorCost cost;
+        cost.activation_bytes = 2 * bytes(at(op.out));
+        return cost;
+    }
+
+private:
+    [[nodiscard]] const Tensor& at(TensorIndex index) const { return tensor(graph_, index); }
+
+    [[nodiscard]] OperatorCost elementwise(double flops_per_value, const std::vector<TensorIndex>& inputs,
+                                           TensorIndex out) const {
+        OperatorCost cost;
+        cost.flops = flops_per_value * elements(at(out));
+        cost.activation_bytes = bytes(at(out));
+        for (const TensorIndex input : inputs) {
+            cost.activation_bytes += bytes(at(input));
+        }
+        return cost;
+    }
+
+    const Graph& graph_;
+};
+
+}  // namespace
+
+OperatorCost cost(const Graph& graph, const Operator& op) {
+    return std::visit(CostOf(graph), op.body);
+}
+
+std::int64_t parameter_count(const Graph& graph) {
+    std::int64_t count = 0;
+    for (const Tensor& tensor : graph.tensors) {
+        if (tensor.role == TensorRole::weight && tensor.same_values_as < 0) {
+            count += tensor.rows * tensor.cols;
+        }
+    }
+    return count;
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operator graph of one step of a Llama model, and that of a bare matrix product.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+#include "isa/errors.hpp"
+#include "models/huggingface.hpp"
+
+namespace sluice::models {
+namespace {
+
+void require_between(std::int64_t value, std::int64_t lowest, std::int64_t highest, const std::string& where,
+                     const std::string& why) {
+    if (value < lowest || value > highest) {
+        const std::string allowed =
+            lowest == highest ? fmt::format("{}", lowest) : fmt::format("{} to {}", lowest, highest);
+        throw InputError(where, fmt::format("found {}, allowed: {}{}", value, allowed, why));
+    }
+}
+
+void require_one_of(Format format, std::initializer_list<Format> allowed, const std::string& where) {
+    if (std::find(allowed.begin(), allowed.end(), format) == allowed.end()) {
+        std::string names;
+        for (const Format each : allowed) {
+            names += (names.empty() ? "" : ", ") + std::string(isa::name(each));
+        }
+        throw InputError(where, fmt::format("found {}, allowed: {}", isa::name(format), names));
+    }
+}
+
+void check_workload(const LlamaConfig& config, const Workload& work) {
+    constexpr std::int64_t kMaxBatch = 65'536;
+    const std::string limit = fmt::format(" (max_position_embeddings of {})", config.name);
+    require_between(work.batch, 1, kMaxBatch, "--batch", "");
+    require_between(work.context, 1, config.max_position_embeddings, "--context", limit);
+    if (work.phase == Phase::decode) {
+        require_between(work.tokens, 1, 1, "--tokens", " in decode: one new token a sequence");
+    } else {
+        require_between(work.tokens, work.context, work.context, "--tokens",
+                        " in prefill: the whole context is new (see --context)");
+    }
+    // Keeps every tensor's element count, and byte offsets within it, far from 63 bits.
+    constexpr double kMaxElements = 1e15;
+    const double widest =
+        static_cast<double>(std::max({config.num_attention_heads * config.head_dim, config.hidden_size,
+                                      config.intermediate_size, config.vocab_size}));
+    const double elements = static_cast<double>(work.batch) * static_cast<double>(work.context) * widest;
+    if (elements > kMaxElements) {
+        throw InputError("--batch", fmt::format("found {} sequences of {} positions, a tensor of {:.3g} elements; "
+                                                "allowed: at most {:.0e} elements",
+                                                work.batch, work.context, elements, kMaxElements));
+    }
+    const std::initializer_list<Format> matrix = {Format::mxfp4, Format::mxfp6, Format::mxfp8, Format::e4m3,
+                                                  Format::bf16};
+    require_one_of(work.weights, matrix, "--weights");
+    require_one_of(work.activations, matrix, "--act");
+    require_one_of(work.kv, {Format::e4m3, Format::bf16}, "--kv");
+    static_cast<void>(isa::tensor_rate(work.activations, work.weights, "--act, --weights"));
+}
+
+/// Adds tensors and operators in execution order.
+class LlamaBuilder {
+public:
+    LlamaBuilder(const LlamaConfig& config, const Workload& work) : config_(config) {
+        graph_.name = config.name;
+        graph_.workload = work;
+    }
+
+    Graph build() {
+        const Workload& work = graph_.workload;
+        const std::int64_t tokens = work.batch * work.tokens;
+        const TensorIndex ids = add_tensor("token_ids", TensorRole::token_ids, tokens, 1, Format::raw);
+        const TensorIndex table = add_tensor("model.embed_tokens.weight", TensorRole::weight, config_.vocab_size,
+                                             config_.hidden_size, Format::bf16);
+        TensorIndex hidden = activation("embed_tokens", tokens, config_.hidden_size);
+        add_operator("embed_tokens", Embedding{ids, table, hidden});
+        for (layer_ = 0; layer_ < config_.num_hidden_layers; ++layer_) {
+            hidden = mlp(attention(hidden));
+        }
+        layer_ = -1;
+        if (work.phase == Phase::prefill) {
+            const TensorIndex last = activation("last_token", work.batch, config_.hidden_size);
+            add_operator("last_token", LastToken{hidden, last});
+            hidden = last;
+        }
+        hidden = norm("final_norm", "model.norm.weight", hidden);
+        const TensorIndex logits = linear("lm_head", "lm_head.weight", hidden, config_.vocab_size, TensorRole::output);
+        static_cast<void>(logits);
+        if (config_.tie_word_embeddings) {
+            find("lm_head.weight").same_values_as = table;
+        }
+        return std::move(graph_);
+    }
+
+private:
+    /// "layers.3.q_proj" inside a layer.
+    [[nodiscard]] std::string scoped(const std::string& name) const {
+        return layer_ < 0 ? name : fmt::format("layers.{}.{}", layer_, name);
+    }
+    [[nodiscard]] std::string layer_weight(const std::string& name) const {
+        return fmt::format("model.layers.{}.{}.weight", layer_, name);
+    }
+
+    TensorIndex add_tensor(std::string name, TensorRole role, std::int64_t rows, std::int64_t cols, Format format) {
+        graph_.tensors.push_back({std::move(name), role, rows, cols, format});
+        return static_cast<TensorIndex>(graph_.tensors.size() - 1);
+    }
+    TensorIndex activation(const std::string& name, std::int64_t rows, std::int64_t cols,
+                           TensorRole role = TensorRole::activation) {
+        return add_tensor(scoped(name) + ".out", role, rows, cols, Format::bf16);
+    }
+    void add_operator(const std::string& name, OperatorBody body) {
+        graph_.operators.push_back({scoped(name), layer_, body});
+    }
+    Tensor& at(TensorIndex index) { return graph_.tensors[static_cast<std::size_t>(index)]; }
+    Tensor& find(const std::string& name) {
+        return *std::find_if(graph_.tensors.begin(), graph_.tensors.end(),
+                             [&name](const Tensor& tensor) { return tensor.name == name; });
+    }
+
+    TensorIndex norm(const std::string& name, const std::string& weight_name, TensorIndex in) {
+        const TensorIndex weight = add_tensor(weight_name, TensorRole::weight, 1, config_.hidden_size, Format::bf16);
+        const TensorIndex out = activation(name, at(in).rows, config_.hidden_size);
+        add_operator(name, RmsNorm{in, weight, out, config_.rms_norm_eps});
+        return out;
+    }
+    TensorIndex linear(const std::string& name, const std::string& weight_name, TensorIndex in, std::int64_t width,
+                       TensorRole role = TensorRole::activation) {
+        const Workload& work = graph_.workload;
+        const TensorIndex weight = add_tensor(weight_name, TensorRole::weight, width, at(in).cols, work.weights);
+        const TensorIndex out = activation(name, at(in).rows, width, role);
+        add_operator(name, Linear{in, weight, out, work.activations});
+        return out;
+    }
+    TensorIndex rope(const std::string& name, TensorIndex in, std::int64_t heads) {
+        const TensorIndex out = activation(name, at(in).rows, at(in).cols);
+        add_operator(name, Rope{in, out, heads, config_.head_dim, config_.rope_theta, config_.rope_scaling});
+        return out;
+    }
+    TensorIndex add(const std::string& name, TensorIndex a, TensorIndex b) {
+        const TensorIndex out = activation(name, at(a).rows, at(a).cols);
+        add_operator(name, Add{a, b, out});
+        return out;
+    }
+    TensorIndex kv_cache(const std::string& name) {
+        const Workload& work = graph_.workload;
+        return add_tensor(scoped(name), TensorRole::kv_cache, work.batch * config_.num_key_value_heads * work.context,
+                          config_.head_dim, work.kv);
+    }
+
+    TensorIndex attention(TensorIndex hidden) {
+        const std::int64_t q_width = config_.num_attention_heads * config_.head_dim;
+        const std::int64_t kv_width = config_.num_key_value_heads * config_.head_dim;
+        const TensorIndex in = norm("input_norm", layer_weight("input_layernorm"), hidden);
+        const TensorIndex q = linear("q_proj", layer_weight("self_attn.q_proj"), in, q_width);
+        const TensorIndex k = linear("k_proj", layer_weight("self_attn.k_proj"), in, kv_width);
+        const TensorIndex v = linear("v_proj", layer_weight("self_attn.v_proj"), in, kv_width);
+        const TensorIndex q_rotated = rope("rope_q", q, config_.num_attention_heads);
+        const TensorIndex k_rotated = rope("rope_k", k, config_.num_key_value_heads);
+        const TensorIndex k_cache = kv_cache("k_cache");
+        const TensorIndex v_cache = kv_cache("v_cache");
+        const TensorIndex mixed = activation("attention", at(q).rows, q_width);
+        add_operator("attention",
+                     Attention{q_rotated, k_rotated, v, k_cache, v_cache, mixed, config_.num_attention_heads,
+                               config_.num_key_value_heads, config_.head_dim});
+        const TensorIndex out = linear("o_proj", layer_weight("self_attn.o_proj"), mixed, config_.hidden_size);
+        return add("attention_add", hidden, out);
+    }
+
+    TensorIndex mlp(TensorIndex hidden) {
+        const TensorIndex in = norm("mlp_norm", layer_weight("post_attention_layernorm"), hidden);
+        const TensorIndex gate = linear("gate_proj", layer_weight("mlp.gate_proj"), in, config_.intermediate_size);
+        const TensorIndex up = linear("up_proj", layer_weight("mlp.up_proj"), in, config_.intermediate_size);
+        const TensorIndex product = activation("swiglu", at(in).rows, config_.intermediate_size);
+        add_operator("swiglu", Swiglu{gate, up, product});
+        const TensorIndex out = linear("down_proj", layer_weight("mlp.down_proj"), product, config_.hidden_size);
+        return add("mlp_add", hidden, out);
+    }
+
+    const LlamaConfig& config_;
+    Graph graph_;
+    std::int64_t layer_ = -1;
+};
+
+}  // namespace
+
+Graph build_graph(const LlamaConfig& config, const Workload& workload) {
+    check_workload(config, workload);
+    return LlamaBuilder(config, workload).build();
+}
+
+Graph build_gemm(std::int64_t m, std::int64_t n, std::int64_t k, Format a_format, Format b_format, Format out_format) {
+    constexpr std::int64_t kMaxSize = 1 << 20;
+    require_between(m, 1, kMaxSize, "--m", "");
+    require_between(n, 1, kMaxSize, "--n", "");
+    require_between(k, 1, kMaxSize, "--k", "");
+    static_cast<void>(isa::tensor_rate(a_format, b_format, "--a-format, --b-format"));
+    if (out_format == Format::raw) {
+        throw InputError("--out-format", "found raw, allowed: a number format");
+    }
+    Graph graph;
+    graph.name = fmt::format("gemm-{}x{}x{}-{}", m, n, k, isa::name(a_format));
+    if (b_format != a_format) {
+        graph.name += fmt::format("-{}", isa::name(b_format));
+    }
+    graph.bare_operator = true;
+    graph.workload.phase = Phase::prefill;
+    graph.workload.tokens = m;
+    graph.workload.context = m;
+    graph.workload.weights = b_format;
+    graph.workload.activations = a_format;
+    graph.tensors = {{"a", TensorRole::activation, m, k, a_format},
+                     {"b", TensorRole::weight, n, k, b_format},
+                     {"c", TensorRole::output, m, n, out_format}};
+    graph.operators = {{"gemm", -1, Linear{0, 1, 2, a_format}}};
+    return graph;
+}
+
+}  // namespace sluice::models
