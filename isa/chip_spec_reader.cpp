@@ -210,7 +210,7 @@ std::string without_position(std::string path) {
     const std::string position = path.substr(0, path.find('.'));
     const auto parts = kParts.find(position);
     if (parts != kParts.end()) {
-        const std::string rest = path.substr(std::min(position.size() + 1, path.size()));
+        std::string rest = path.substr(std::min(position.size() + 1, path.size()));
         if (parts->second.contains(rest.substr(0, rest.find('.')))) {
             return rest;
         }

@@ -125,7 +125,7 @@ fs::path configs_directory() {
 }
 
 fs::path find_config(const fs::path& configs, const std::string& folder, const std::string& name_or_path) {
-    const fs::path as_path(name_or_path);
+    fs::path as_path(name_or_path);
     if (name_or_path.find('/') != std::string::npos || as_path.extension() == ".json") {
         return as_path;
     }
