@@ -206,7 +206,6 @@ std::string_view name(VectorOp op) {
         case VectorOp::reciprocal: return "reciprocal";
         case VectorOp::rsqrt: return "rsqrt";
         case VectorOp::mask: return "mask";
-        case VectorOp::rotate_half: return "rotate_half";
         case VectorOp::row_sum: return "row_sum";
         case VectorOp::row_max: return "row_max";
         case VectorOp::group_max_abs: return "group_max_abs";

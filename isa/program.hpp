@@ -186,9 +186,8 @@ enum class VectorOp : std::uint8_t {
     exp,
     reciprocal,
     rsqrt,
-    mask,         ///< d = a where the macro's mask keeps the column, else -infinity
-    rotate_half,  ///< d[j] = -a[j + cols/2] for the first half of the columns, a[j - cols/2] for the second
-    row_sum,      ///< reduction along the row, one value a row
+    mask,     ///< d = a where the macro's mask keeps the column, else -infinity
+    row_sum,  ///< reduction along the row, one value a row
     row_max,
     group_max_abs,  ///< max |a| over each 32 columns (block scale)
 };

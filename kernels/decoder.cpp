@@ -1,0 +1,750 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decoder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "isa/errors.hpp"
+#include "kernels/decoder_nodes.hpp"
+#include "kernels/decoder_plan.hpp"
+#include "kernels/frame.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/product.hpp"
+#include "kernels/vector_library.hpp"
+
+namespace sluice::kernels {
+
+using isa::Affine;
+using isa::DmaMacro;
+using isa::Format;
+using isa::kBlockEdge;
+using isa::SemUse;
+using isa::Space;
+using isa::VectorMacro;
+using isa::VectorOperand;
+
+namespace {
+
+std::int64_t block(Format format) {
+    return static_cast<std::int64_t>(block_bytes(format));
+}
+
+/// Where the layer loop stands, in both programs.
+struct LayerIndex {
+    Affine tile, cluster;
+};
+
+/// Emits one chunk of one group through all layers.
+class ChunkEmitter {
+public:
+    /// `sequence`: prefill: index of the sequence in both programs (0 in decode).
+    ChunkEmitter(Emitter& emit, const DecoderPlan& plan, const Chunk& chunk, std::size_t chunk_index,
+                 LayerIndex sequence)
+        : emit_(emit), plan_(plan), chunk_(chunk), chunk_index_(chunk_index), sequence_(std::move(sequence)) {}
+
+    void emit() {
+        emit_embedding();
+        for (std::size_t run = 0; run < plan_.model.runs.size(); ++run) {
+            if (run > 0) {
+                restate_ready_x(x_count(run - 1), x_count(run));
+            }
+            emit_run(run);
+        }
+        const std::int64_t final_count = x_count(plan_.model.runs.size() - 1);
+        if (plan_.prefill()) {
+            emit_last_token(final_count);
+        } else {
+            emit_decode_head(final_count);
+        }
+    }
+
+private:
+    // ---- embedding ------------------------------------------------------------------------------------------------
+
+    /// Token `row` of row block `row_block`, as an index into the workload's token list.
+    [[nodiscard]] Affine token_index(const Affine& row_block, const Affine& row) const {
+        if (plan_.prefill()) {
+            return sequence_.cluster * plan_.graph->workload.tokens + position(row_block) * kBlockEdge + row;
+        }
+        return row_block * kBlockEdge + row + chunk_.first_row;
+    }
+    /// Prefill: position block of a row block of this chunk.
+    [[nodiscard]] Affine position(const Affine& row_block) const {
+        return (row_block + chunk_.first_row) * plan_.grouping.groups + emit_.group;
+    }
+
+    void embed_row(const Affine& row_block, const Affine& row) {
+        ControlBuilder& cluster = emit_.cluster;
+        const std::int64_t row_bytes = plan_.model.hidden * 2;
+        cluster.load_index(reg::token, "token_ids", token_index(row_block, row));
+        const Affine x = row_block * (plan_.hidden_blocks() * block(Format::bf16)) + row * 64 + plan_.csram.x;
+        const DmaMacro gather{
+            {Space::hbm, 0, 0, isa::variable(isa::register_var(reg::token), row_bytes) + plan_.embedding},
+            emit_.group_csram(x),
+            64,
+            {{plan_.hidden_blocks(), 64, block(Format::bf16)}},
+            Format::raw,
+            Format::raw};
+        cluster.issue(queue::kCluster, {}, gather, {{emit_.group_sem(cluster_sem::ready_embedding), 1}}, "embed token");
+    }
+
+    /// The clusters of a group take rows in turn; padded rows are left alone.
+    void emit_embedding() {
+        emit_.set_node(kEmbeddingNode, kEmbeddingNode);
+        ControlBuilder& cluster = emit_.cluster;
+        const std::int64_t clusters = emit_.grouping.clusters_per_group;
+        const Affine member = isa::variable(isa::Var::cluster) - emit_.first_cluster();
+        const auto rows = [&](const Affine& row_block, std::int64_t valid) {
+            cluster.loop(ceil_div(valid, clusters), [&](const Affine& i) {
+                const Affine row = i * clusters + member;
+                Affine spare = Affine(valid - 1) - row;
+                if (plan_.prefill()) {
+                    // The block may end beyond the sequence: keep rows whose token exists.
+                    spare = Affine(plan_.graph->workload.tokens - 1) - position(row_block) * kBlockEdge - row;
+                    cluster.branch(Affine(valid - 1) - row,
+                                   [&] { cluster.branch(spare, [&] { embed_row(row_block, row); }); });
+                    return;
+                }
+                cluster.branch(spare, [&] { embed_row(row_block, row); });
+            });
+        };
+        cluster.loop(chunk_.row_blocks - 1, [&](const Affine& row_block) { rows(row_block, kBlockEdge); });
+        rows(Affine(chunk_.row_blocks - 1), chunk_.rows);
+        std::vector<SemUse> waits;
+        if (chunk_.tokens > 0) {
+            waits.push_back({own_cluster_sem(cluster_sem::ready_embedding), chunk_.tokens});
+        }
+        cluster.fence(queue::kCluster, waits, {{own_cluster_sem(cluster_sem::ready_x), x_count(0)}},
+                      "embedding complete");
+    }
+
+    // ---- layers ---------------------------------------------------------------------------------------------------
+
+    /// Signals of ready_x when a run's down projection is complete in this group.
+    [[nodiscard]] std::int64_t x_count(std::size_t run) const { return finished_count(product(run, kDown)); }
+
+    void restate_ready_x(std::int64_t from, std::int64_t to) {
+        if (from != to) {
+            emit_.cluster.fence(queue::kCluster, {{own_cluster_sem(cluster_sem::ready_x), from}},
+                                {{own_cluster_sem(cluster_sem::ready_x), to}}, "residual complete");
+        }
+    }
+
+    void emit_run(std::size_t run) {
+        const LayerRun& layers = plan_.model.runs[run];
+        if (layers.count == 1) {
+            emit_layer(run, {0, 0});
+            return;
+        }
+        const LayerIndex index{emit_.tile.begin_loop(layers.count), emit_.cluster.begin_loop(layers.count)};
+        emit_layer(run, index);
+        emit_.tile.end();
+        emit_.cluster.end();
+    }
+
+    void set_node(std::size_t run, LayerNode node, const LayerIndex& layer) {
+        const std::int64_t first = first_node(plan_, run) + node;
+        emit_.set_node(layer.tile * kLayerNodes + first, layer.cluster * kLayerNodes + first);
+    }
+
+    void emit_layer(std::size_t run, const LayerIndex& layer) {
+        const LayerPlace& place = plan_.layers[run];
+        const Affine weights = layer.tile * place.stride + place.base;
+        set_node(run, kNorm1Node, layer);
+        emit_norm(norm("norm1", run, cluster_sem::ready_x, x_count(run), weights + place.norm1));
+        set_node(run, kQkvNode, layer);
+        emit_qkv(run, layer, weights + place.qkv);
+        set_node(run, kAttentionNode, layer);
+        emit_attention(run, layer);
+        set_node(run, kONode, layer);
+        emit_residual_product(run, kO, weights + place.o, plan_.csram.attention, cluster_sem::ready_attention,
+                              work_units(attention(run, layer)));
+        set_node(run, kNorm2Node, layer);
+        emit_norm(norm("norm2", run, cluster_sem::ready_x, finished_count(product(run, kO)), weights + place.norm2));
+        set_node(run, kGateUpNode, layer);
+        emit_gate_up(run, weights + place.gate_up);
+        set_node(run, kDownNode, layer);
+        emit_residual_product(run, kDown, weights + place.down, plan_.csram.ffn, cluster_sem::ready_ffn,
+                              finished_count(product(run, kGateUp)));
+    }
+
+    [[nodiscard]] Norm norm(const std::string& name, std::size_t run, int ready, std::int64_t count,
+                            const Affine& weights) const {
+        const LayerShape& shape = plan_.model.runs[run].shape;
+        Norm norm;
+        norm.name = name;
+        norm.width = plan_.model.hidden;
+        norm.epsilon = shape.epsilon;
+        norm.out = shape.activations;
+        norm.row_blocks = chunk_.row_blocks;
+        norm.rows = chunk_.rows;
+        norm.in_buffer = plan_.csram.x;
+        norm.out_buffer = plan_.csram.norm;
+        norm.weights = weights;
+        norm.ready = ready;
+        norm.ready_count = count;
+        norm.rows_per_unit =
+            choose_rows_per_unit(norm.width, norm.row_blocks, norm.rows, plan_.grouping.tiles_per_cluster,
+                                 std::min(plan_.tile.memory.in.slot_bytes, plan_.tile.memory.out.slot_bytes));
+        return norm;
+    }
+    void emit_norm(const Norm& norm) {
+        emit_norm_tile(emit_, norm);
+        emit_norm_cluster(emit_, norm);
+    }
+
+    // ---- products -------------------------------------------------------------------------------------------------
+
+    /// A product of this chunk without its epilogue.
+    [[nodiscard]] Product product(std::size_t run, ProductIndex index) const {
+        Product out;
+        out.shape = product_shape(plan_, plan_.model.runs[run].shape, index, chunk_.row_blocks);
+        out.tiling = plan_.tilings[run][index];
+        complete(out);
+        return out;
+    }
+    void complete(Product& out) const {
+        out.tiling.m = std::min(out.tiling.m, out.shape.row_blocks);
+        out.row_group = row_group_blocks(out.tiling, emit_.chip);
+        out.piece_blocks = piece_blocks(emit_.chip);
+        out.position = isa::variable(isa::Var::self) - emit_.first_tile();
+    }
+
+    void emit_product(const Product& product) {
+        emit_product_tile(emit_, product);
+        emit_product_cluster(emit_, product);
+    }
+
+    [[nodiscard]] BlockRows staged(const Piece& piece, Format format, std::int64_t columns) const {
+        BlockRows out;
+        out.src = emit_.tsram(emit_.memory.out.at());
+        out.format = format;
+        out.blocks = piece.units;
+        out.row_blocks = piece.row_blocks;
+        out.src_row_stride = piece.units * block(format);
+        out.dst_row_stride = columns * block(format);
+        return out;
+    }
+    [[nodiscard]] static Affine piece_offset(const Piece& piece, Format format, std::int64_t columns) {
+        return piece.first_row_block * (columns * block(format)) + piece.first_unit * block(format);
+    }
+
+    /// x += A * W^T, in every cluster of the group.
+    void emit_residual_product(std::size_t run, ProductIndex index, const Affine& weights, std::int64_t a_buffer,
+                               int ready, std::int64_t ready_count) {
+        Product out = product(run, index);
+        out.name = index == kO ? "o" : "down";
+        out.weights = weights;
+        out.a = emit_.own_csram(a_buffer);
+        out.ready = ready;
+        out.ready_count = ready_count;
+        out.finished = {{emit_.group_sem(cluster_sem::ready_x), 1}};
+        const std::int64_t columns = plan_.hidden_blocks();
+        out.epilogue = [&](const Piece& piece) {
+            const Affine x = piece_offset(piece, Format::bf16, columns) + plan_.csram.x;
+            BlockRows load = staged(piece, Format::bf16, columns);
+            std::swap(load.src_row_stride, load.dst_row_stride);
+            load.dst = emit_.tsram(emit_.memory.in.at());
+            load.src = emit_.own_csram(x);
+            issue_all(emit_.tile, queue::kLoad, {{own_tile_sem(tile_sem::in_free), 1}}, copy_block_rows(load),
+                      {{own_tile_sem(tile_sem::in_full), 1}}, "load residual");
+            VectorMacro macro;
+            macro.program = emit_.vectors.add(residual_program());
+            macro.rows = piece.row_blocks * kBlockEdge;
+            macro.cols = piece.units * kBlockEdge;
+            const std::int64_t row = piece.units * block(Format::bf16);
+            macro.operands = {accumulator_operand(piece, 0, 1),
+                              VectorOperand{emit_.memory.in.at(), row, block(Format::bf16)},
+                              VectorOperand{emit_.memory.out.at(), row, block(Format::bf16)}};
+            BlockRows store = staged(piece, Format::bf16, columns);
+            store.dst = emit_.group_csram(x);
+            emit_epilogue(emit_, out, piece, macro, {{own_tile_sem(tile_sem::in_full), 1}},
+                          {{own_tile_sem(tile_sem::in_free), 1}}, copy_block_rows(store));
+            emit_.advance(emit_.tile, reg::in);
+        };
+        emit_product(out);
+    }
+
+    void emit_gate_up(std::size_t run, const Affine& weights) {
+        const LayerShape& shape = plan_.model.runs[run].shape;
+        Product out = product(run, kGateUp);
+        out.name = "gate_up";
+        out.weights = weights;
+        out.a = emit_.own_csram(plan_.csram.norm);
+        out.ready = cluster_sem::ready_norm;
+        out.ready_count = norm_units(norm("norm2", run, 0, 0, 0));
+        out.finished = {{emit_.group_sem(cluster_sem::ready_ffn), 1}};
+        const std::int64_t columns = shape.ffn / kBlockEdge;
+        out.epilogue = [&](const Piece& piece) {
+            VectorMacro macro;
+            macro.program = emit_.vectors.add(swiglu_program(shape.activations));
+            macro.rows = piece.row_blocks * kBlockEdge;
+            macro.cols = piece.units * kBlockEdge;
+            macro.operands = {
+                accumulator_operand(piece, 0, 2), accumulator_operand(piece, 1, 2),
+                VectorOperand{emit_.memory.out.at(), piece.units * block(shape.activations), block(shape.activations)}};
+            BlockRows store = staged(piece, shape.activations, columns);
+            store.dst = emit_.group_csram(piece_offset(piece, shape.activations, columns) + plan_.csram.ffn);
+            emit_epilogue(emit_, out, piece, macro, {}, {}, copy_block_rows(store));
+        };
+        emit_product(out);
+    }
+
+    // ---- q, k, v --------------------------------------------------------------------------------------------------
+
+    /// This chunk's part of the caches of a layer: decode: of the first sequence; prefill: of the sequence.
+    [[nodiscard]] Affine cache(std::size_t run, const LayerIndex& layer, bool values) const {
+        const LayerPlace& place = plan_.layers[run];
+        const std::int64_t sequence_bytes = plan_.attention.kv_heads * plan_.attention.cache_bytes();
+        const Affine base = layer.tile * place.cache_stride + (values ? place.v_cache : place.k_cache);
+        if (plan_.prefill()) {
+            return base + sequence_.tile * sequence_bytes;
+        }
+        return base + chunk_.first_row * sequence_bytes;
+    }
+
+    void emit_qkv(std::size_t run, const LayerIndex& layer, const Affine& weights) {
+        const LayerShape& shape = plan_.model.runs[run].shape;
+        Product out = product(run, kQkv);
+        out.name = "qkv";
+        out.weights = weights;
+        out.a = emit_.own_csram(plan_.csram.norm);
+        out.ready = cluster_sem::ready_norm;
+        out.ready_count = norm_units(norm("norm1", run, 0, 0, 0));
+        out.finished = qkv_finished();
+        out.epilogue = [&](const Piece& piece) { qkv_piece(out, piece, shape, run, layer); };
+        emit_product(out);
+    }
+    /// In prefill all groups read all K and V; in decode each group reads its own sequences'.
+    [[nodiscard]] std::vector<SemUse> qkv_finished() const {
+        return {{emit_.group_sem(cluster_sem::ready_q), 1},
+                {plan_.prefill() ? emit_.all_sem(cluster_sem::ready_kv) : emit_.group_sem(cluster_sem::ready_kv), 1}};
+    }
+
+    void qkv_piece(const Product& product, const Piece& piece, const LayerShape& shape, std::size_t run,
+                   const LayerIndex& layer) {
+        load_rotary_table(piece, shape);
+        std::vector<SemUse> waits = piece_waits(piece);
+        waits.push_back({own_tile_sem(tile_sem::in_full), 1});
+        emit_.tile.fence(queue::kVector, waits, {}, "q, k, v complete");
+        emit_.tile.loop(piece.units, [&](const Affine& unit) {
+            qkv_unit(piece, unit, shape, run, layer);
+            emit_.advance(emit_.tile, reg::out);
+        });
+        std::vector<SemUse> signals = piece_signals(piece);
+        signals.push_back({own_tile_sem(tile_sem::in_free), 1});
+        emit_.tile.fence(queue::kVector, {}, signals, "q, k, v taken");
+        emit_.advance(emit_.tile, reg::in);
+        if (piece.last) {
+            emit_.tile.fence(queue::kStore, {}, product.finished, "q, k, v stored");
+        }
+    }
+
+    /// Cosines and sines of the piece's positions: [row block][pair][cosine, sine] blocks, or in decode one row of
+    /// each.
+    void load_rotary_table(const Piece& piece, const LayerShape& shape) {
+        const std::int64_t pairs = shape.head_dim / 64;
+        const std::int64_t row_bytes = pairs * 2 * block(Format::bf16);
+        DmaMacro load{
+            {Space::hbm, 0, 0, plan_.rope}, emit_.tsram(emit_.memory.in.at()), row_bytes, {}, Format::raw, Format::raw};
+        if (plan_.prefill()) {
+            load.src.offset = position(piece.first_row_block) * row_bytes + plan_.rope;
+            if (piece.row_blocks > 1) {
+                load.dims.push_back({piece.row_blocks, plan_.grouping.groups * row_bytes, row_bytes});
+            }
+        } else {
+            const std::int64_t at = plan_.graph->workload.context - 1;
+            load.src.offset = plan_.rope + at / kBlockEdge * row_bytes + at % kBlockEdge * 64;
+            load.run_bytes = 64;
+            load.dims.push_back({pairs * 2, block(Format::bf16), 64});
+        }
+        emit_.tile.issue(queue::kLoad, {{own_tile_sem(tile_sem::in_free), 1}}, load,
+                         {{own_tile_sem(tile_sem::in_full), 1}}, "load rotary table");
+    }
+
+    /// Branches on what the unit is: q, k or v, and which pair of column blocks of its heads.
+    void qkv_unit(const Piece& piece, const Affine& unit, const LayerShape& shape, std::size_t run,
+                  const LayerIndex& layer) {
+        const std::int64_t pairs = shape.head_dim / 64;
+        const Affine number = piece.first_unit + unit;
+        const std::int64_t first_k = pairs * shape.q_heads;
+        const std::int64_t first_v = first_k + pairs * shape.kv_heads;
+        const auto pair_of = [&](const Affine& local, std::int64_t heads, const auto& body) {
+            for_pair(local, heads, 0, pairs, body);
+        };
+        emit_.tile.branch(
+            Affine(first_k - 1) - number,
+            [&] {
+                pair_of(number, shape.q_heads, [&](const Affine& head, std::int64_t pair) {
+                    rotate(piece, unit, shape, pair);
+                    store_query(piece, shape, head, pair);
+                });
+            },
+            [&] {
+                emit_.tile.branch(
+                    Affine(first_v - 1) - number,
+                    [&] {
+                        pair_of(number - first_k, shape.kv_heads, [&](const Affine& head, std::int64_t pair) {
+                            rotate(piece, unit, shape, pair);
+                            append(piece, cache(run, layer, false), head, pair);
+                        });
+                    },
+                    [&] {
+                        pair_of(number - first_v, shape.kv_heads, [&](const Affine& head, std::int64_t pair) {
+                            convert(piece, unit, shape);
+                            append(piece, cache(run, layer, true), head, pair);
+                        });
+                    });
+            });
+    }
+
+    template <class Body>
+    void for_pair(const Affine& local, std::int64_t heads, std::int64_t pair, std::int64_t pairs, const Body& body) {
+        if (pair + 1 == pairs) {
+            body(local - pair * heads, pair);
+            return;
+        }
+        emit_.tile.branch(
+            Affine((pair + 1) * heads - 1) - local, [&] { body(local - pair * heads, pair); },
+            [&] { for_pair(local, heads, pair + 1, pairs, body); });
+    }
+
+    [[nodiscard]] static VectorOperand unit_operand(const Piece& piece, const Affine& unit, std::int64_t half) {
+        VectorOperand operand = accumulator_operand(piece, half, 1);
+        operand.offset = operand.offset + unit * (2 * 4096);
+        return operand;
+    }
+    [[nodiscard]] std::int64_t piece_rows(const Piece& piece) const {
+        return chunk_.row_blocks == 1 ? chunk_.rows : piece.row_blocks * kBlockEdge;
+    }
+    void issue_unit(VectorMacro macro) {
+        emit_.tile.issue(queue::kVector, {{own_tile_sem(tile_sem::out_free), 1}}, std::move(macro),
+                         {{own_tile_sem(tile_sem::out_full), 1}}, "q, k, v unit");
+    }
+
+    void rotate(const Piece& piece, const Affine& unit, const LayerShape& shape, std::int64_t pair) {
+        const bool one_position = !plan_.prefill();
+        const std::int64_t table_row = shape.head_dim / 64 * 2 * block(Format::bf16);
+        const std::int64_t table_block = one_position ? 64 : block(Format::bf16);
+        const std::int64_t out = block(shape.kv);
+        VectorMacro macro;
+        macro.program = emit_.vectors.add(rope_program(shape.kv, one_position));
+        macro.rows = piece_rows(piece);
+        macro.cols = kBlockEdge;
+        const auto table = [&](std::int64_t which) {
+            return VectorOperand{emit_.memory.in.at((pair * 2 + which) * table_block), one_position ? 0 : table_row,
+                                 one_position ? 0 : table_block};
+        };
+        macro.operands = {unit_operand(piece, unit, 0),
+                          unit_operand(piece, unit, 1),
+                          table(0),
+                          table(1),
+                          VectorOperand{emit_.memory.out.at(), 2 * out, out},
+                          VectorOperand{emit_.memory.out.at(out), 2 * out, out}};
+        issue_unit(std::move(macro));
+    }
+
+    void convert(const Piece& piece, const Affine& unit, const LayerShape& shape) {
+        VectorMacro macro;
+        macro.program = emit_.vectors.add(convert_program(shape.kv));
+        macro.rows = piece_rows(piece);
+        macro.cols = 2 * kBlockEdge;
+        macro.operands = {unit_operand(piece, unit, 0),
+                          VectorOperand{emit_.memory.out.at(), 2 * block(shape.kv), block(shape.kv)}};
+        issue_unit(std::move(macro));
+    }
+
+    void store_unit(const std::vector<DmaMacro>& macros, const char* label) {
+        issue_all(emit_.tile, queue::kStore, {{own_tile_sem(tile_sem::out_full), 1}}, macros,
+                  {{own_tile_sem(tile_sem::out_free), 1}}, label);
+    }
+
+    void store_query(const Piece& piece, const LayerShape& shape, const Affine& head, std::int64_t pair) {
+        const std::int64_t unit_bytes = 2 * block(shape.kv);
+        const std::int64_t row_stride = shape.head_dim / 64 * shape.q_heads * unit_bytes;
+        DmaMacro store{emit_.tsram(emit_.memory.out.at()),
+                       emit_.group_csram(piece.first_row_block * row_stride + head * unit_bytes +
+                                         (plan_.csram.q + pair * shape.q_heads * unit_bytes)),
+                       unit_bytes,
+                       {},
+                       Format::raw,
+                       Format::raw};
+        if (piece.row_blocks > 1) {
+            store.dims.push_back({piece.row_blocks, unit_bytes, row_stride});
+        }
+        store_unit({store}, "store queries");
+    }
+
+    /// Prefill appends whole blocks; decode one row of each sequence's last block.
+    void append(const Piece& piece, const Affine& cache, const Affine& head, std::int64_t pair) {
+        const AttentionShape& attention = plan_.attention;
+        const std::int64_t kv = block(attention.kv);
+        const std::int64_t position_bytes = attention.dim_blocks() * kv;
+        const Affine base = cache + head * attention.cache_bytes() + 2 * pair * kv;
+        if (plan_.prefill()) {
+            DmaMacro store{emit_.tsram(emit_.memory.out.at()),
+                           {Space::hbm, 0, 0, base + position(piece.first_row_block) * position_bytes},
+                           2 * kv,
+                           {},
+                           Format::raw,
+                           Format::raw};
+            if (piece.row_blocks > 1) {
+                store.dims.push_back({piece.row_blocks, 2 * kv, plan_.grouping.groups * position_bytes});
+            }
+            store_unit({store}, "append");
+            return;
+        }
+        const std::int64_t row_bytes = kBlockEdge * isa::info(attention.kv).element_bits / 8;
+        const std::int64_t sequence_bytes = attention.kv_heads * attention.cache_bytes();
+        const std::int64_t at = attention.context - 1;
+        const Affine row = base + at / kBlockEdge * position_bytes + at % kBlockEdge * row_bytes;
+        const auto macro = [&](std::int64_t j, std::int64_t rows) {
+            return DmaMacro{emit_.tsram(emit_.memory.out.at(j * 2 * kv)),
+                            {Space::hbm, 0, 0, row + (piece.first_row_block + j) * (kBlockEdge * sequence_bytes)},
+                            row_bytes,
+                            {{rows, row_bytes, sequence_bytes}, {2, kv, kv}},
+                            Format::raw,
+                            Format::raw};
+        };
+        std::vector<DmaMacro> macros;
+        for (std::int64_t j = 0; j + 1 < piece.row_blocks; ++j) {
+            macros.push_back(macro(j, kBlockEdge));
+        }
+        const std::int64_t last = piece.row_blocks - 1;
+        // Only the chunk's last row block may be partly filled.
+        emit_.tile.branch(
+            piece.first_row_block + last - (chunk_.row_blocks - 1),
+            [&] {
+                std::vector<DmaMacro> all = macros;
+                all.push_back(macro(last, chunk_.rows));
+                store_unit(all, "append");
+            },
+            [&] {
+                std::vector<DmaMacro> all = macros;
+                all.push_back(macro(last, kBlockEdge));
+                store_unit(all, "append");
+            });
+    }
+
+    // ---- attention ------------------------------------------------------------------------------------------------
+
+    [[nodiscard]] Attention attention(std::size_t run, const LayerIndex& layer) const {
+        Attention out;
+        out.shape = plan_.attention;
+        out.q_buffer = plan_.csram.q;
+        out.out_buffer = plan_.csram.attention;
+        out.k_cache = cache(run, layer, false);
+        out.v_cache = cache(run, layer, true);
+        out.sequences = chunk_.tokens;
+        out.sets = chunk_.row_blocks / plan_.attention.set_row_blocks;
+        out.first_set = chunk_.first_row / plan_.attention.set_row_blocks;
+        out.q_ready_count = finished_count(product(run, kQkv));
+        out.kv_ready_count = plan_.prefill() ? all_groups_qkv_count(run) : finished_count(product(run, kQkv));
+        out.finished = {{emit_.group_sem(cluster_sem::ready_attention), 1}};
+        return out;
+    }
+
+    [[nodiscard]] std::int64_t all_groups_qkv_count(std::size_t run) const {
+        std::int64_t count = 0;
+        for (const std::vector<Chunk>& chunks : plan_.chunks) {
+            Product other = product(run, kQkv);
+            other.shape.row_blocks = chunks[chunk_index_].row_blocks;
+            other.tiling.m = plan_.tilings[run][kQkv].m;
+            complete(other);
+            count += finished_count(other);
+        }
+        return count;
+    }
+
+    void emit_attention(std::size_t run, const LayerIndex& layer) {
+        const Attention work = attention(run, layer);
+        emit_attention_tile(emit_, work);
+        emit_attention_cluster(emit_, work);
+    }
+
+    // ---- after the layers -----------------------------------------------------------------------------------------
+
+    void emit_decode_head(std::int64_t x_ready) {
+        emit_.set_node(final_norm_node(plan_), final_norm_node(plan_));
+        Norm last = norm("final_norm", 0, cluster_sem::ready_x, x_ready, plan_.final_norm);
+        last.epsilon = plan_.model.epsilon;
+        last.out = plan_.model.head_activations;
+        emit_norm(last);
+        emit_.set_node(head_node(plan_), head_node(plan_));
+        Product head;
+        head.shape = plan_.head_shape;
+        head.shape.row_blocks = chunk_.row_blocks;
+        head.tiling = plan_.head_tiling;
+        complete(head);
+        head.a = emit_.own_csram(plan_.csram.norm);
+        head.ready = cluster_sem::ready_norm;
+        head.ready_count = norm_units(last);
+        emit_head(emit_, plan_, head, chunk_.first_row, chunk_.rows);
+    }
+
+    /// The group that holds the sequence's last token norms its row into `last rows` of every cluster.
+    void emit_last_token(std::int64_t x_ready) {
+        emit_.set_node(final_norm_node(plan_), final_norm_node(plan_));
+        emit_.release_tiles(cluster_sem::ready_x, x_ready, tile_sem::go, "last layer complete");
+        emit_.tile.fence(queue::kLoad, {{own_tile_sem(tile_sem::go), 1}}, {}, "last layer complete");
+        const std::int64_t token = plan_.graph->workload.tokens - 1;
+        const std::int64_t position_block = token / kBlockEdge;
+        const std::int64_t row_block = position_block / plan_.grouping.groups - chunk_.first_row;
+        if (position_block % plan_.grouping.groups != emit_.group || row_block < 0 || row_block >= chunk_.row_blocks) {
+            return;
+        }
+        Norm last = norm("final_norm", 0, cluster_sem::ready_x, x_ready, plan_.final_norm);
+        last.epsilon = plan_.model.epsilon;
+        last.out = plan_.model.head_activations;
+        last.out_buffer = plan_.csram.last;
+        // Sequence b becomes row b of the head's input: row b mod 32 of block b / 32, by two counters.
+        SingleRow single;
+        single.row_block = row_block;
+        single.row = token % kBlockEdge;
+        single.loaded = {{own_cluster_sem(cluster_sem::x_read), 1}};
+        single.finished = {{emit_.all_sem(cluster_sem::ready_last), 1}};
+        const Affine position = isa::variable(isa::Var::self) - emit_.first_tile();
+        emit_.tile.branch(position * -1, [&] {
+            emit_.tile.set_register(reg::row, sequence_.tile, 0, plan_.graph->workload.batch);
+            emit_.tile.set_register(reg::head, 0, 0, plan_.graph->workload.batch);
+            emit_.tile.loop(plan_.graph->workload.batch / kBlockEdge, [&](const Affine&) {
+                emit_.tile.branch(isa::variable(isa::register_var(reg::row)) - kBlockEdge, [&] {
+                    emit_.tile.add_register(reg::row, -kBlockEdge, 0, plan_.graph->workload.batch);
+                    emit_.tile.add_register(reg::head, 1, 0, plan_.graph->workload.batch);
+                });
+            });
+            single.out_row = isa::variable(isa::register_var(reg::row));
+            single.out_row_block = isa::variable(isa::register_var(reg::head));
+            emit_single_row_norm(emit_, last, single);
+        });
+        // The next sequence's embedding may not overwrite the residual before that row has been read. The first cluster
+        // holds the reading tile; the others' copies are not read.
+        emit_.cluster.branch((isa::variable(isa::Var::cluster) - emit_.first_cluster()) * -1, [&] {
+            emit_.cluster.fence(queue::kCluster, {{own_cluster_sem(cluster_sem::x_read), 1}}, {}, "last row read");
+        });
+    }
+
+public:
+    /// Logits = last rows * head^T, to HBM.
+    static void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, const Affine& first_row,
+                          std::int64_t rows) {
+        head.name = "lm_head";
+        head.weights = plan.head;
+        const std::int64_t columns = plan.head_shape.units;
+        const std::int64_t row_bytes = kBlockEdge * 2;
+        head.epilogue = [&emit, &plan, &head, columns, rows, row_bytes, first_row](const Piece& piece) {
+            const bool single = head.shape.row_blocks == 1;
+            BlockRows store;
+            store.src = emit.tsram(emit.memory.out.at());
+            // Logits of consecutive rows; a group's rows start wherever its sequences do.
+            store.dst = {Space::hbm, 0, 0,
+                         piece.first_row_block * (columns * block(Format::bf16)) +
+                             piece.first_unit * block(Format::bf16) + first_row * (columns * row_bytes) + plan.logits};
+            store.format = Format::bf16;
+            store.blocks = piece.units;
+            store.row_blocks = piece.row_blocks;
+            store.src_row_stride = piece.units * block(Format::bf16);
+            store.dst_row_stride = columns * block(Format::bf16);
+            store.rows = single ? rows : kBlockEdge;
+            VectorMacro macro;
+            macro.program = emit.vectors.add(convert_program(Format::bf16));
+            macro.rows = single ? rows : piece.row_blocks * kBlockEdge;
+            macro.cols = piece.units * kBlockEdge;
+            macro.operands = {accumulator_operand(piece, 0, 1),
+                              VectorOperand{emit.memory.out.at(), store.src_row_stride, block(Format::bf16)}};
+            emit_epilogue(emit, head, piece, macro, {}, {}, copy_block_rows(store));
+        };
+        emit_product_tile(emit, head);
+        emit_product_cluster(emit, head);
+    }
+
+private:
+    Emitter& emit_;
+    const DecoderPlan& plan_;
+    const Chunk& chunk_;
+    std::size_t chunk_index_;
+    LayerIndex sequence_;
+};
+
+void emit_prefill_head(Emitter& emit, const DecoderPlan& plan) {
+    emit.set_node(head_node(plan), head_node(plan));
+    const std::int64_t batch = plan.graph->workload.batch;
+    Product head;
+    head.shape = plan.head_shape;
+    head.tiling = plan.head_tiling;
+    head.tiling.m = std::min(head.tiling.m, head.shape.row_blocks);
+    head.row_group = row_group_blocks(head.tiling, emit.chip);
+    head.piece_blocks = piece_blocks(emit.chip);
+    head.position = isa::variable(isa::Var::self);
+    head.a = emit.own_csram(plan.csram.last);
+    head.ready = cluster_sem::ready_last;
+    head.ready_count = batch;
+    ChunkEmitter::emit_head(emit, plan, head, 0, batch - (head.shape.row_blocks - 1) * kBlockEdge);
+}
+
+void emit_group(Emitter& emit, const DecoderPlan& plan) {
+    const std::vector<Chunk>& chunks = plan.chunks[static_cast<std::size_t>(emit.group)];
+    const auto all_chunks = [&](const LayerIndex& sequence) {
+        for (std::size_t i = 0; i < chunks.size(); ++i) {
+            ChunkEmitter(emit, plan, chunks[i], i, sequence).emit();
+        }
+    };
+    const std::int64_t sequences = plan.prefill() ? plan.graph->workload.batch : 1;
+    if (sequences == 1) {
+        all_chunks({0, 0});
+    } else {
+        const LayerIndex sequence{emit.tile.begin_loop(sequences), emit.cluster.begin_loop(sequences)};
+        all_chunks(sequence);
+        emit.tile.end();
+        emit.cluster.end();
+    }
+    if (plan.prefill()) {
+        emit_prefill_head(emit, plan);
+    }
+    emit_end(emit);
+}
+
+std::vector<std::string> describe(const DecoderPlan& plan) {
+    std::vector<std::string> notes;
+    notes.push_back(fmt::format("{} groups of {} clusters; {} chunks of at most {} row blocks of 32 tokens",
+                                plan.grouping.groups, plan.grouping.clusters_per_group, plan.chunks[0].size(),
+                                plan.most_row_blocks));
+    notes.push_back(fmt::format(
+        "stream ring {} x {} bytes, activation ring {} x {} bytes; attention in chunks of {} "
+        "positions",
+        plan.tile.memory.stream.slots, plan.tile.memory.stream.slot_bytes, plan.tile.memory.activation.slots,
+        plan.tile.memory.activation.slot_bytes, plan.attention.chunk_blocks * kBlockEdge));
+    return notes;
+}
+
+}  // namespace
+
+Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip) {
+    check_chip(chip);
+    const DecoderPlan plan = plan_decoder(graph, chip);
+    Compiled out;
+    out.program.name = graph.name;
+    out.program.chip = chip.name;
+    out.program.nodes = node_ranges(plan);
+    out.program.regions = plan.regions;
+    const models::Workload& workload = graph.workload;
+    const std::int64_t tokens = workload.batch * (plan.prefill() ? workload.tokens : 1);
+    out.program.tables = {{"token_ids", tokens, 0, plan.model.vocab - 1, "uniform", 1}};
+    out.program.semaphores = initial_semaphores(chip, plan.tile.memory);
+    VectorPrograms vectors;
+    for (std::int64_t group = 0; group < plan.grouping.groups; ++group) {
+        const auto emit = std::make_unique<Emitter>(chip, plan.grouping, group, plan.tile.memory, vectors);
+        emit_group(*emit, plan);
+        out.program.controls.push_back(emit->tile.finish());
+        out.program.controls.push_back(emit->cluster.finish());
+    }
+    out.program.controls.push_back(chip_program(chip));
+    out.program.vector_programs = vectors.finish();
+    out.nodes = plan_nodes(plan, chip);
+    out.notes = describe(plan);
+    return out;
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/decoder_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "isa/errors.hpp"
+#include "kernels/frame.hpp"
+#include "kernels/norm.hpp"
+
+namespace sluice::kernels {
+
+using isa::Format;
+using isa::kBlockEdge;
+using isa::Space;
+using models::Phase;
+
+namespace {
+
+constexpr std::int64_t kMostChunkBlocks = 16;  // 512 positions of K or V per step
+
+std::int64_t block(Format format) {
+    return static_cast<std::int64_t>(block_bytes(format));
+}
+
+const LayerShape& widest(const DecoderModel& model) {
+    return std::max_element(model.runs.begin(), model.runs.end(),
+                            [](const LayerRun& a, const LayerRun& b) { return a.shape.ffn < b.shape.ffn; })
+        ->shape;
+}
+
+void check_shape(const DecoderModel& model) {
+    const auto need = [](bool condition, const std::string& where, const std::string& what) {
+        if (!condition) {
+            throw InputError(where, what);
+        }
+    };
+    need(!model.runs.empty(), "num_hidden_layers", "a model needs at least one layer");
+    need(model.hidden % kBlockEdge == 0, "hidden_size", fmt::format("{} is not a multiple of 32", model.hidden));
+    for (const LayerRun& run : model.runs) {
+        const LayerShape& shape = run.shape;
+        need(shape.head_dim % 64 == 0, "head_dim",
+             fmt::format("{}: the attention kernel takes multiples of 64", shape.head_dim));
+        need(shape.q_heads / shape.kv_heads <= kBlockEdge, "num_key_value_heads",
+             fmt::format("{} query heads per KV head; the attention kernel takes at most 32",
+                         shape.q_heads / shape.kv_heads));
+        need(shape.ffn % kBlockEdge == 0, "intermediate_size", fmt::format("{} is not a multiple of 32", shape.ffn));
+        need(shape.q_heads == model.runs[0].shape.q_heads && shape.kv_heads == model.runs[0].shape.kv_heads &&
+                 shape.head_dim == model.runs[0].shape.head_dim && shape.kv == model.runs[0].shape.kv,
+             "layers", "all layers must have the same attention heads and KV format");
+    }
+}
+
+std::int64_t csram_bytes_per_row_block(const DecoderPlan& plan) {
+    const LayerShape& shape = widest(plan.model);
+    const std::int64_t act = block(shape.activations);
+    const std::int64_t heads = shape.q_heads * shape.head_dim / kBlockEdge;
+    return plan.hidden_blocks() * (block(Format::bf16) + act) + heads * (block(shape.kv) + act) +
+           shape.ffn / kBlockEdge * act;
+}
+
+std::int64_t last_rows_bytes(const DecoderPlan& plan) {
+    return plan.prefill() ? ceil_div(plan.graph->workload.batch, kBlockEdge) * plan.hidden_blocks() *
+                                block(plan.model.head_activations)
+                          : 0;
+}
+
+/// Row blocks of one group that CSRAM holds.
+std::int64_t room_in_csram(const DecoderPlan& plan, const isa::ChipSpec& chip) {
+    const std::int64_t slack = 4096;  // alignment of the buffers
+    return (chip.csram.bytes - last_rows_bytes(plan) - slack) / csram_bytes_per_row_block(plan);
+}
+
+/// Prefill: rows of one sequence, the same for every sequence. Position block j * groups + group is row block j.
+void chunk_prefill(DecoderPlan& plan, std::int64_t room) {
+    const std::int64_t groups = plan.grouping.groups;
+    const std::int64_t tokens = plan.graph->workload.tokens;
+    const std::int64_t set = plan.attention.set_row_blocks;
+    const std::int64_t rows = round_up(ceil_div(ceil_div(tokens, kBlockEdge), groups), set);
+    const std::int64_t each = std::max(set, room / set * set);
+    const std::int64_t count = ceil_div(rows, each);
+    const std::int64_t even = round_up(ceil_div(rows, count), set);
+    plan.sequence_row_blocks = rows;
+    plan.most_row_blocks = std::min(even, rows);
+    plan.chunks.assign(static_cast<std::size_t>(groups), {});
+    for (std::int64_t group = 0; group < groups; ++group) {
+        for (std::int64_t first = 0; first < rows; first += even) {
+            Chunk chunk{std::min(even, rows - first), kBlockEdge, first, 0};
+            for (std::int64_t j = 0; j < chunk.row_blocks; ++j) {
+                const std::int64_t position = ((first + j) * groups + group) * kBlockEdge;
+                chunk.tokens += std::clamp<std::int64_t>(tokens - position, 0, kBlockEdge);
+            }
+            plan.chunks[static_cast<std::size_t>(group)].push_back(chunk);
+        }
+    }
+}
+
+/// Decode: sequences are dealt to the groups in consecutive ranges.
+void chunk_decode(DecoderPlan& plan, std::int64_t room) {
+    const std::int64_t groups = plan.grouping.groups;
+    const Split split{plan.graph->workload.batch, groups};
+    const std::int64_t count = ceil_div(ceil_div(split.most(), kBlockEdge), room);
+    plan.chunks.assign(static_cast<std::size_t>(groups), {});
+    for (std::int64_t group = 0; group < groups; ++group) {
+        const std::int64_t first = group * split.least() + std::min(group, split.remainder());
+        const std::int64_t sequences = split.least() + (group < split.remainder() ? 1 : 0);
+        const Split parts{sequences, count};
+        std::int64_t done = 0;
+        for (std::int64_t part = 0; part < count; ++part) {
+            const std::int64_t rows = parts.least() + (part < parts.remainder() ? 1 : 0);
+            const std::int64_t row_blocks = ceil_div(rows, kBlockEdge);
+            plan.chunks[static_cast<std::size_t>(group)].push_back(
+                {row_blocks, rows - (row_blocks - 1) * kBlockEdge, first + done, rows});
+            plan.most_row_blocks = std::max(plan.most_row_blocks, row_blocks);
+            done += rows;
+        }
+    }
+}
+
+void plan_attention(DecoderPlan& plan, const isa::ChipSpec& chip, std::int64_t stream_slot) {
+    const LayerShape& shape = plan.model.runs[0].shape;
+    AttentionShape& attention = plan.attention;
+    attention.q_heads = shape.q_heads;
+    attention.kv_heads = shape.kv_heads;
+    attention.head_dim = shape.head_dim;
+    attention.kv = shape.kv;
+    attention.out = shape.activations;
+    attention.causal = plan.prefill();
+    attention.context = plan.graph->workload.context;
+    const std::int64_t groups = plan.prefill() ? plan.grouping.groups : 1;
+    const std::int64_t positions = ceil_div(attention.context, kBlockEdge);
+    attention.chunk_blocks = choose_chunk_blocks(attention, groups, chip.tsram.output_region_bytes, stream_slot,
+                                                 std::max(groups, std::min(kMostChunkBlocks, positions)));
+    attention.set_row_blocks = std::max<std::int64_t>(1, attention.chunk_blocks / groups);
+    attention.cache_blocks = round_up(positions, attention.chunk_blocks);
+}
+
+StagingNeeds staging_needs(const DecoderPlan& plan, const isa::ChipSpec& chip) {
+    const LayerShape& shape = plan.model.runs[0].shape;
+    const std::int64_t piece = piece_blocks(chip);
+    const std::int64_t dim_blocks = shape.head_dim / kBlockEdge;
+    const std::int64_t queries = plan.attention.query_blocks() * dim_blocks;
+    // A norm unit is at least one row; more rows per unit where they fit in a piece-sized slot.
+    const std::int64_t norm_in = plan.model.hidden * 2;
+    StagingNeeds needs;
+    needs.in_bytes =
+        std::max({piece * block(Format::bf16), queries * block(shape.kv), norm_in,
+                  piece * (dim_blocks / 2) * 2 * block(Format::bf16) / std::max<std::int64_t>(1, dim_blocks)});
+    needs.out_bytes = std::max({piece * block(Format::bf16), queries * block(shape.activations), norm_in});
+    needs.probability_bytes = plan.attention.query_blocks() * plan.attention.chunk_blocks * block(shape.kv);
+    needs.attention_rows = plan.attention.query_blocks() * kBlockEdge;
+    needs.norm_width = plan.model.hidden;
+    needs.stream_bytes = plan.attention.chunk_blocks * dim_blocks * block(shape.kv);
+    return needs;
+}
+
+void plan_products(DecoderPlan& plan, const isa::ChipSpec& chip, const StagingNeeds& needs) {
+    std::vector<ProductShape> products;
+    for (const LayerRun& run : plan.model.runs) {
+        for (int product = 0; product < kProducts; ++product) {
+            products.push_back(
+                product_shape(plan, run.shape, static_cast<ProductIndex>(product), plan.most_row_blocks));
+        }
+    }
+    plan.head_shape = ProductShape{plan.most_row_blocks,
+                                   ceil_div(plan.model.vocab, kBlockEdge),
+                                   1,
+                                   plan.hidden_blocks(),
+                                   plan.model.head_activations,
+                                   plan.model.head_weights,
+                                   plan.grouping.tiles_per_group(),
+                                   false};
+    if (plan.prefill()) {
+        // The last token of every sequence, by all tiles of the chip together.
+        plan.head_shape.row_blocks = ceil_div(plan.graph->workload.batch, kBlockEdge);
+        plan.head_shape.tiles = isa::tile_count(chip);
+    }
+    products.push_back(plan.head_shape);
+    plan.tile = plan_tile(chip, products, needs);
+
+    const auto passes = static_cast<double>(plan.chunks[0].size()) *
+                        static_cast<double>(plan.prefill() ? plan.graph->workload.batch : 1);
+    plan.cycles = plan.tile.tilings.back().cycles * (plan.prefill() ? 1.0 : passes);
+    for (std::size_t run = 0; run < plan.model.runs.size(); ++run) {
+        std::array<Tiling, kProducts> tilings;
+        for (std::size_t product = 0; product < kProducts; ++product) {
+            tilings[product] = plan.tile.tilings[run * kProducts + product];
+            plan.cycles += tilings[product].cycles * static_cast<double>(plan.model.runs[run].count) * passes;
+        }
+        plan.tilings.push_back(tilings);
+    }
+    plan.head_tiling = plan.tile.tilings.back();
+}
+
+std::optional<DecoderPlan> try_grouping(const models::Graph& graph, const DecoderModel& model,
+                                        const isa::ChipSpec& chip, std::int64_t groups) {
+    DecoderPlan plan;
+    plan.graph = &graph;
+    plan.model = model;
+    plan.grouping = {groups, chip.soc.clusters / groups, chip.soc.tiles_per_cluster};
+    const std::int64_t row_units = plan.prefill() ? ceil_div(graph.workload.tokens, kBlockEdge) : graph.workload.batch;
+    if (groups > row_units) {
+        return std::nullopt;
+    }
+    const std::int64_t room = room_in_csram(plan, chip);
+    if (room < 1) {
+        throw InputError("csram",
+                         fmt::format("activations of 32 rows need {} bytes, but a cluster has {}",
+                                     csram_bytes_per_row_block(plan) + last_rows_bytes(plan), chip.csram.bytes));
+    }
+    // The attention chunk must fit a stream slot, and the slot is at least as large as the chunk: start from what the
+    // products would take.
+    StagingNeeds probe;
+    probe.in_bytes = probe.out_bytes = piece_blocks(chip) * block(Format::bf16);
+    plan_attention(plan, chip, stream_slot_bytes(chip, probe));
+    if (plan.prefill()) {
+        if (plan.attention.set_row_blocks > room) {
+            return std::nullopt;
+        }
+        chunk_prefill(plan, room);
+    } else {
+        chunk_decode(plan, room);
+    }
+    plan_products(plan, chip, staging_needs(plan, chip));
+    return plan;
+}
+
+void place_hbm(DecoderPlan& plan, const isa::ChipSpec& chip) {
+    constexpr std::int64_t kAlign = 4096;
+    const models::Workload& workload = plan.graph->workload;
+    const DecoderModel& model = plan.model;
+    Allocator hbm(Space::hbm, 1, isa::hbm_bytes(chip));
+    plan.embedding = hbm.take("embedding", model.vocab * model.hidden * 2, kAlign);
+    for (const LayerRun& run : model.runs) {
+        const LayerShape& shape = run.shape;
+        const std::int64_t weight = block(shape.weights);
+        LayerPlace place;
+        std::int64_t next = 0;
+        const auto inside = [&next](std::int64_t bytes) {
+            const std::int64_t at = next;
+            next = round_up(next + bytes, kAlign);
+            return at;
+        };
+        const std::int64_t heads = shape.q_heads * shape.head_dim / kBlockEdge;
+        place.norm1 = inside(model.hidden * 2);
+        place.norm2 = inside(model.hidden * 2);
+        place.qkv = inside(qkv_units(shape) * 2 * plan.hidden_blocks() * weight);
+        place.o = inside(plan.hidden_blocks() * heads * weight);
+        place.gate_up = inside(shape.ffn / kBlockEdge * 2 * plan.hidden_blocks() * weight);
+        place.down = inside(plan.hidden_blocks() * shape.ffn / kBlockEdge * weight);
+        place.stride = next;
+        const std::string name = fmt::format("layers {}..{}", run.first_layer, run.first_layer + run.count - 1);
+        place.base = hbm.take(name + " weights", next * run.count, kAlign);
+        place.cache_stride = workload.batch * shape.kv_heads * plan.attention.cache_bytes();
+        place.k_cache = hbm.take(name + " K cache", place.cache_stride * run.count, kAlign);
+        place.v_cache = hbm.take(name + " V cache", place.cache_stride * run.count, kAlign);
+        plan.layers.push_back(place);
+    }
+    plan.final_norm = hbm.take("final norm", model.hidden * 2, kAlign);
+    plan.head = hbm.take("LM head", plan.head_shape.units * plan.hidden_blocks() * block(model.head_weights), kAlign);
+    const std::int64_t positions =
+        round_up(ceil_div(workload.context, kBlockEdge), plan.attention.chunk_blocks * plan.grouping.groups);
+    plan.rope = hbm.take("rotary table", positions * plan.attention.head_dim / 64 * 2 * block(Format::bf16), kAlign);
+    plan.logits = hbm.take("logits",
+                           round_up<std::int64_t>(workload.batch + kBlockEdge * plan.grouping.groups, kBlockEdge) *
+                               plan.head_shape.units * kBlockEdge * 2,
+                           kAlign);
+    plan.regions = hbm.regions();
+}
+
+void place_csram(DecoderPlan& plan, const isa::ChipSpec& chip) {
+    const LayerShape& shape = widest(plan.model);
+    const std::int64_t rows = plan.most_row_blocks;
+    const std::int64_t act = block(shape.activations);
+    const std::int64_t heads = shape.q_heads * shape.head_dim / kBlockEdge;
+    Allocator csram(Space::csram, chip.soc.clusters, static_cast<Bytes>(chip.csram.bytes));
+    plan.csram.x = csram.take("residual", rows * plan.hidden_blocks() * block(Format::bf16));
+    plan.csram.norm = csram.take("normed", rows * plan.hidden_blocks() * act);
+    plan.csram.q = csram.take("queries", rows * heads * block(shape.kv));
+    plan.csram.attention = csram.take("attention out", rows * heads * act);
+    plan.csram.ffn = csram.take("ffn", rows * shape.ffn / kBlockEdge * act);
+    plan.csram.last = csram.take("last rows", last_rows_bytes(plan));
+    plan.regions.insert(plan.regions.end(), csram.regions().begin(), csram.regions().end());
+    plan.regions.insert(plan.regions.end(), plan.tile.regions.begin(), plan.tile.regions.end());
+}
+
+}  // namespace
+
+std::int64_t qkv_units(const LayerShape& shape) {
+    return (shape.q_heads + 2 * shape.kv_heads) * (shape.head_dim / 64);
+}
+
+ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, ProductIndex product,
+                           std::int64_t row_blocks) {
+    ProductShape out{row_blocks, 1, 1, 1, shape.activations, shape.weights, plan.grouping.tiles_per_group(), false};
+    const std::int64_t hidden = plan.hidden_blocks();
+    switch (product) {
+        case kQkv:
+            out.units = qkv_units(shape);
+            out.unit_blocks = 2;
+            out.k_blocks = hidden;
+            break;
+        case kO:
+            out.units = hidden;
+            out.k_blocks = shape.q_heads * shape.head_dim / kBlockEdge;
+            break;
+        case kGateUp:
+            out.units = shape.ffn / kBlockEdge;
+            out.unit_blocks = 2;
+            out.k_blocks = hidden;
+            break;
+        case kDown:
+            out.units = hidden;
+            out.k_blocks = shape.ffn / kBlockEdge;
+            break;
+        case kProducts: SLUICE_CHECK(false, "not a product");
+    }
+    return out;
+}
+
+DecoderPlan plan_decoder(const models::Graph& graph, const isa::ChipSpec& chip) {
+    const DecoderModel model = fuse_decoder(graph);
+    check_shape(model);
+    std::optional<DecoderPlan> best;
+    for (const std::int64_t groups : group_counts(chip)) {
+        std::optional<DecoderPlan> plan = try_grouping(graph, model, chip, groups);
+        if (plan && (!best || plan->cycles < best->cycles)) {
+            best = std::move(plan);
+        }
+    }
+    SLUICE_CHECK(best.has_value(), "one group must always be possible");
+    place_hbm(*best, chip);
+    place_csram(*best, chip);
+    return std::move(*best);
+}
+
+}  // namespace sluice::kernels

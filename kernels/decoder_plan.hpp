@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Decisions about a decoder model before a line of program is written: grouping, chunks, tilings, and where every
+// tensor lies.
+#include <vector>
+
+#include "kernels/attention.hpp"
+#include "kernels/fusion.hpp"
+#include "kernels/tile_memory.hpp"
+
+namespace sluice::kernels {
+
+/// Rows that one group puts through all layers at once.
+struct Chunk {
+    std::int64_t row_blocks = 1;
+    std::int64_t rows = 32;      ///< valid rows of the last row block
+    std::int64_t first_row = 0;  ///< decode: first sequence; prefill: first row block of this group in the sequence
+    std::int64_t tokens = 32;    ///< valid rows in all
+};
+
+/// HBM offsets within one layer of a run, from the run's base; then the next layer.
+struct LayerPlace {
+    std::int64_t base = 0;
+    std::int64_t norm1 = 0, norm2 = 0, qkv = 0, o = 0, gate_up = 0, down = 0;
+    std::int64_t stride = 0;
+    std::int64_t k_cache = 0, v_cache = 0;  ///< absolute, of the run's first layer
+    std::int64_t cache_stride = 0;          ///< per layer
+};
+
+/// Products of a layer, in the order of LayerTilings.
+enum ProductIndex : std::uint8_t { kQkv, kO, kGateUp, kDown, kProducts };
+
+struct CsramPlace {
+    std::int64_t x = 0, norm = 0, q = 0, attention = 0, ffn = 0, last = 0;
+};
+
+struct DecoderPlan {
+    const models::Graph* graph = nullptr;
+    DecoderModel model;
+    Grouping grouping;
+    std::vector<std::vector<Chunk>> chunks;  ///< by group
+    std::int64_t most_row_blocks = 1;        ///< of any chunk
+    std::int64_t sequence_row_blocks = 1;    ///< prefill: row blocks of one sequence in one group, padded
+    AttentionShape attention;                ///< chunking; heads are each run's own
+    TilePlan tile;
+    std::vector<std::array<Tiling, kProducts>> tilings;  ///< by run
+    Tiling head_tiling;
+    ProductShape head_shape;
+    double cycles = 0;  ///< estimate
+
+    std::int64_t embedding = 0, final_norm = 0, head = 0, rope = 0, logits = 0;  ///< HBM
+    std::vector<LayerPlace> layers;                                              ///< by run
+    CsramPlace csram;
+    std::vector<isa::Region> regions;
+
+    [[nodiscard]] bool prefill() const { return graph->workload.phase == models::Phase::prefill; }
+    [[nodiscard]] std::int64_t hidden_blocks() const { return model.hidden / isa::kBlockEdge; }
+};
+
+/// Units of the fused q, k, v product: pairs of 32 columns that rotate together, pair-major, q heads then k then v.
+[[nodiscard]] std::int64_t qkv_units(const LayerShape& shape);
+
+[[nodiscard]] ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, ProductIndex product,
+                                         std::int64_t row_blocks);
+
+[[nodiscard]] DecoderPlan plan_decoder(const models::Graph& graph, const isa::ChipSpec& chip);
+
+}  // namespace sluice::kernels

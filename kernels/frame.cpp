@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/frame.hpp"
+
+#include <fmt/format.h>
+
+#include "isa/errors.hpp"
+
+namespace sluice::kernels {
+
+using isa::Level;
+using isa::SemInit;
+
+void emit_end(Emitter& emit) {
+    emit.tile.fence(queue::kStore, {}, {{own_cluster_sem(cluster_sem::done), 1}}, "tile done");
+    emit.cluster.fence(queue::kCluster, {{own_cluster_sem(cluster_sem::done), emit.grouping.tiles_per_cluster}},
+                       {{{Level::chip, 0, 0, kChipSemDone}, 1}}, "cluster done");
+}
+
+isa::ControlProgram chip_program(const isa::ChipSpec& chip) {
+    isa::ControlProgram program{"chip", Level::chip, 0, 1, {}};
+    program.body.push_back({isa::WaitStatement{{{Level::chip, 0, 0, kChipSemDone}, chip.soc.clusters}}});
+    return program;
+}
+
+std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMemory& memory) {
+    const std::int64_t tiles = isa::tile_count(chip);
+    const auto tile = [tiles](int index, std::int64_t value) {
+        return SemInit{{0, Level::tile, 0, static_cast<std::uint16_t>(index)}, tiles, value};
+    };
+    return {tile(tile_sem::b_free, memory.stream.slots),
+            tile(tile_sem::in_free, 2),
+            tile(tile_sem::out_free, 2),
+            tile(tile_sem::s_free, 2),
+            tile(tile_sem::norm_free, 1),
+            {{0, Level::cluster, 0, cluster_sem::a_free},
+             chip.soc.clusters,
+             memory.activation.slots * chip.soc.tiles_per_cluster}};
+}
+
+std::vector<std::int64_t> group_counts(const isa::ChipSpec& chip) {
+    std::vector<std::int64_t> counts;
+    for (std::int64_t groups = 1; groups <= chip.soc.clusters; ++groups) {
+        if (chip.soc.clusters % groups == 0) {
+            counts.push_back(groups);
+        }
+    }
+    return counts;
+}
+
+void check_chip(const isa::ChipSpec& chip) {
+    const auto need = [](const char* where, std::int64_t least, std::int64_t found) {
+        if (found < least) {
+            throw InputError(where, fmt::format("the compiler's programs use {}, the chip has {}", least, found));
+        }
+    };
+    need("semaphores.per_tile", tile_sem::count, chip.semaphores.per_tile);
+    need("semaphores.per_cluster", cluster_sem::count, chip.semaphores.per_cluster);
+    need("semaphores.per_chip", 1, chip.semaphores.per_chip);
+    need("tdma.channels", 3, chip.tdma.channels);
+    need("cdma.channels", 1, chip.cdma.channels);
+    need("ttu.contexts", 1, chip.ttu.contexts);
+    need("tvp.contexts", 1, chip.tvp.contexts);
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The frame around every compiled program: initial semaphore values, how a run ends, and what a chip must have.
+#include <vector>
+
+#include "kernels/emitter.hpp"
+
+namespace sluice::kernels {
+
+/// Last statements of a group: every tile reports that its stores are done, every cluster passes it on to the chip.
+void emit_end(Emitter& emit);
+/// The chip's control processor waits until all clusters have reported.
+[[nodiscard]] isa::ControlProgram chip_program(const isa::ChipSpec& chip);
+[[nodiscard]] std::vector<isa::SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMemory& memory);
+/// In how many groups the clusters can be divided evenly: the divisors of their number.
+[[nodiscard]] std::vector<std::int64_t> group_counts(const isa::ChipSpec& chip);
+/// Throws InputError if the chip has fewer semaphores or channels than the emitted programs use.
+void check_chip(const isa::ChipSpec& chip);
+
+}  // namespace sluice::kernels

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Recognises the operator patterns that the kernels take, and groups equal consecutive layers into runs that become
+// loops. Anything else is an error naming the operator.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/graph.hpp"
+
+namespace sluice::kernels {
+
+/// One decoder layer: norm, q/k/v + rope + cache append, attention, o + residual, norm, gate/up + SwiGLU, down +
+/// residual.
+struct LayerShape {
+    std::int64_t hidden = 0;
+    std::int64_t q_heads = 0, kv_heads = 0, head_dim = 0;
+    std::int64_t ffn = 0;
+    double epsilon = 0;
+    isa::Format weights = isa::Format::mxfp4;
+    isa::Format activations = isa::Format::mxfp8;
+    isa::Format kv = isa::Format::e4m3;
+    friend bool operator==(const LayerShape&, const LayerShape&) = default;
+};
+
+/// Consecutive equal layers.
+struct LayerRun {
+    std::int64_t first_layer = 0;
+    std::int64_t count = 0;
+    LayerShape shape;
+    std::size_t first_operator = 0;  ///< in graph.operators; each layer takes kOperatorsPerLayer of them
+};
+constexpr std::size_t kOperatorsPerLayer = 15;
+
+struct DecoderModel {
+    std::int64_t hidden = 0;
+    std::int64_t vocab = 0;
+    double epsilon = 0;  ///< of the final norm
+    isa::Format head_weights = isa::Format::mxfp4;
+    isa::Format head_activations = isa::Format::mxfp8;
+    std::vector<LayerRun> runs;
+    std::size_t embedding_operator = 0;
+    std::size_t final_norm_operator = 0;
+    std::size_t head_operator = 0;
+};
+
+[[nodiscard]] DecoderModel fuse_decoder(const models::Graph& graph);
+
+}  // namespace sluice::kernels

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "isa/errors.hpp"
+#include "kernels/frame.hpp"
+#include "kernels/product.hpp"
+#include "kernels/tile_memory.hpp"
+#include "kernels/vector_library.hpp"
+
+namespace sluice::kernels {
+
+using isa::Affine;
+using isa::Format;
+using isa::kBlockEdge;
+using isa::Space;
+
+namespace {
+
+struct GemmPlan {
+    std::int64_t m = 0, n = 0, k = 0;
+    Format a = Format::bf16, b = Format::bf16, out = Format::bf16;
+    Grouping grouping;
+    ProductShape shape;  ///< of the largest group
+    TilePlan tile;
+    std::int64_t a_base = 0, b_base = 0, c_base = 0;
+
+    [[nodiscard]] std::int64_t row_blocks() const { return ceil_div(m, kBlockEdge); }
+    [[nodiscard]] std::int64_t column_blocks() const { return ceil_div(n, kBlockEdge); }
+    [[nodiscard]] std::int64_t k_blocks() const { return ceil_div(k, kBlockEdge); }
+};
+
+std::int64_t block(Format format) {
+    return static_cast<std::int64_t>(block_bytes(format));
+}
+
+/// Tries every grouping; the cheapest by the mapper's cost wins.
+void choose_grouping(GemmPlan& plan, const isa::ChipSpec& chip) {
+    double best = -1;
+    StagingNeeds needs;
+    needs.out_bytes = piece_blocks(chip) * block(plan.out);
+    needs.in_bytes = 64;
+    needs.stream_bytes = block(plan.b);
+    for (const std::int64_t groups : group_counts(chip)) {
+        if (groups > plan.row_blocks()) {
+            continue;
+        }
+        const Grouping grouping{groups, chip.soc.clusters / groups, chip.soc.tiles_per_cluster};
+        const ProductShape shape{ceil_div(plan.row_blocks(), groups),
+                                 plan.column_blocks(),
+                                 1,
+                                 plan.k_blocks(),
+                                 plan.a,
+                                 plan.b,
+                                 grouping.tiles_per_group(),
+                                 true};
+        TilePlan tile = plan_tile(chip, {shape}, needs);
+        if (best < 0 || tile.tilings[0].cycles < best) {
+            best = tile.tilings[0].cycles;
+            plan.grouping = grouping;
+            plan.shape = shape;
+            plan.tile = std::move(tile);
+        }
+    }
+}
+
+void emit_group(Emitter& emit, const GemmPlan& plan) {
+    const Split rows{plan.row_blocks(), plan.grouping.groups};
+    const std::int64_t first_row = emit.group * rows.least() + std::min(emit.group, rows.remainder());
+    Product product;
+    product.name = "gemm";
+    product.shape = plan.shape;
+    product.shape.row_blocks = rows.least() + (emit.group < rows.remainder() ? 1 : 0);
+    product.tiling = plan.tile.tilings[0];
+    product.tiling.m = std::min(product.tiling.m, product.shape.row_blocks);
+    product.row_group = row_group_blocks(product.tiling, emit.chip);
+    product.piece_blocks = piece_blocks(emit.chip);
+    product.valid_rows = plan.row_blocks() == 1 ? plan.m : kBlockEdge;
+    product.position = isa::variable(isa::Var::self) - emit.first_tile();
+    product.a = {Space::hbm, 0, 0, plan.a_base + first_row * plan.k_blocks() * block(plan.a)};
+    product.weights = plan.b_base;
+    const std::int64_t c_row_stride = plan.column_blocks() * block(plan.out);
+    product.epilogue = [&, first_row](const Piece& piece) {
+        const std::string program = emit.vectors.add(convert_program(plan.out));
+        BlockRows store;
+        store.src = emit.tsram(emit.memory.out.at());
+        store.dst = {
+            Space::hbm, 0, 0,
+            (piece.first_row_block + first_row) * c_row_stride + piece.first_unit * block(plan.out) + plan.c_base};
+        store.format = plan.out;
+        store.blocks = piece.units;
+        store.row_blocks = piece.row_blocks;
+        store.src_row_stride = piece.units * block(plan.out);
+        store.dst_row_stride = c_row_stride;
+        store.rows = product.valid_rows;
+        isa::VectorMacro macro;
+        macro.program = program;
+        macro.rows = product.valid_rows == kBlockEdge ? piece.row_blocks * kBlockEdge : product.valid_rows;
+        macro.cols = piece.units * kBlockEdge;
+        macro.operands = {accumulator_operand(piece, 0, 1),
+                          isa::VectorOperand{emit.memory.out.at(), store.src_row_stride, block(plan.out)}};
+        emit_epilogue(emit, product, piece, macro, {}, {}, copy_block_rows(store));
+    };
+    emit_product_tile(emit, product);
+    emit_product_cluster(emit, product);
+    emit_end(emit);
+}
+
+PlanNode plan_node(const models::Graph& graph, const GemmPlan& plan, const isa::ChipSpec& chip) {
+    PlanNode node;
+    const models::OperatorCost cost = models::cost(graph, graph.operators[0]);
+    node.name = graph.operators[0].name;
+    node.kind = "gemm";
+    node.format = fmt::format("{} x {}", name(plan.a), name(plan.b));
+    node.rate = isa::tensor_rate(plan.a, plan.b, "gemm");
+    node.flops = cost.flops;
+    node.tensor_flops = cost.tensor_flops;
+    node.hbm_bytes = cost.weight_bytes + cost.activation_bytes;
+    node.ttu_cycles = node.tensor_flops / isa::peak_flops(chip, node.rate) * static_cast<double>(chip.clock.core_hz);
+    node.hbm_cycles = node.hbm_bytes / isa::hbm_bytes_per_cycle(chip);
+    const double slots = static_cast<double>(slots_per_element(convert_program(plan.out), chip.tvp)) *
+                         static_cast<double>(plan.m) * static_cast<double>(plan.n);
+    node.tvp_cycles = slots / static_cast<double>(chip.tvp.issue_slots * chip.tvp.lanes_32b * isa::tile_count(chip));
+    return node;
+}
+
+}  // namespace
+
+Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
+    check_chip(chip);
+    const auto& linear = std::get<models::Linear>(graph.operators.at(0).body);
+    const models::Tensor& a = graph.tensors.at(static_cast<std::size_t>(linear.in));
+    const models::Tensor& b = graph.tensors.at(static_cast<std::size_t>(linear.weight));
+    const models::Tensor& c = graph.tensors.at(static_cast<std::size_t>(linear.out));
+    GemmPlan plan;
+    plan.m = a.rows;
+    plan.n = b.rows;
+    plan.k = a.cols;
+    plan.a = linear.operand_format;
+    plan.b = b.format;
+    plan.out = c.format;
+    (void)isa::tensor_rate(plan.a, plan.b, "gemm");
+    choose_grouping(plan, chip);
+
+    Allocator hbm(Space::hbm, 1, isa::hbm_bytes(chip));
+    plan.a_base = hbm.take("a", plan.row_blocks() * plan.k_blocks() * block(plan.a), 4096);
+    plan.b_base = hbm.take("b", plan.column_blocks() * plan.k_blocks() * block(plan.b), 4096);
+    plan.c_base = hbm.take("c", plan.row_blocks() * plan.column_blocks() * block(plan.out), 4096);
+
+    Compiled out;
+    out.program.name = graph.name;
+    out.program.chip = chip.name;
+    out.program.nodes = {{0, 1, 1, 0, graph.operators[0].name}};
+    out.program.regions = hbm.regions();
+    out.program.regions.insert(out.program.regions.end(), plan.tile.regions.begin(), plan.tile.regions.end());
+    out.program.semaphores = initial_semaphores(chip, plan.tile.memory);
+    VectorPrograms vectors;
+    for (std::int64_t group = 0; group < plan.grouping.groups; ++group) {
+        const auto emit = std::make_unique<Emitter>(chip, plan.grouping, group, plan.tile.memory, vectors);
+        emit_group(*emit, plan);
+        out.program.controls.push_back(emit->tile.finish());
+        out.program.controls.push_back(emit->cluster.finish());
+    }
+    out.program.controls.push_back(chip_program(chip));
+    out.program.vector_programs = vectors.finish();
+    out.nodes = {plan_node(graph, plan, chip)};
+    const Tiling& tiling = plan.tile.tilings[0];
+    out.notes.push_back(
+        fmt::format("{} groups of {} clusters; macro of {} row blocks x {} column blocks, k in steps of {} "
+                    "blocks; stream ring {} x {} bytes",
+                    plan.grouping.groups, plan.grouping.clusters_per_group, tiling.m,
+                    ceil_div(Split{plan.shape.units, plan.shape.tiles}.most(), tiling.n_chunks), tiling.k_step,
+                    plan.tile.memory.stream.slots, plan.tile.memory.stream.slot_bytes));
+    return out;
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How the compiler uses a chip: groups of clusters that share rows, the semaphores of the emitted programs, circular
+// buffers, and bump allocation of a memory with a clear error when it does not fit.
+//
+// Layouts. A matrix is *blocked*: [row block][column block] of 32 x 32 blocks, each contiguous with its scales. Weights
+// are stored in the order in which tiles stream them: [tile slice][n chunk][k chunk][n block][k block].
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "isa/chip_spec.hpp"
+#include "isa/program.hpp"
+
+namespace sluice::kernels {
+
+/// Semaphores of a tile; the values are indices.
+namespace tile_sem {
+enum : std::uint8_t {
+    b_free,
+    b_full,  // stream ring: weights and KV cache
+    a_full,  // activation ring, filled by cluster multicast
+    acc_done,
+    acc_free,  // row groups of the output region
+    in_free,
+    in_full,  // staging into the TVP
+    out_free,
+    out_full,  // staging out of the TVP
+    go,        // the cluster's word that the next stage's input is complete
+    go_kv,     // ... that this step's K and V are in the cache
+    norm_full,
+    norm_free,  // norm weights
+    s_free,
+    s_full,
+    p_full,
+    pv_done,  // attention: scores, probabilities, products
+    count
+};
+}  // namespace tile_sem
+
+/// Semaphores of a cluster.
+namespace cluster_sem {
+enum : std::uint8_t {
+    a_free,
+    ready_embedding,
+    ready_x,
+    ready_norm,
+    ready_q,
+    ready_kv,
+    ready_attention,
+    ready_ffn,
+    ready_last,
+    x_read,
+    done,
+    count
+};
+}  // namespace cluster_sem
+
+constexpr int kChipSemDone = 0;
+
+/// Registers of the control programs.
+namespace reg {
+enum : int { stream = 0, activation = 1, in = 2, out = 3, step = 4, row = 5, head = 6, token = 7 };
+}
+
+/// `groups` groups of `clusters_per_group` clusters: a group holds its own rows; its clusters and tiles split columns.
+struct Grouping {
+    std::int64_t groups = 1;
+    std::int64_t clusters_per_group = 1;
+    std::int64_t tiles_per_cluster = 1;
+
+    [[nodiscard]] std::int64_t tiles_per_group() const { return clusters_per_group * tiles_per_cluster; }
+};
+
+/// A circular buffer of equal slots in a tile's TSRAM; the slot is picked by a register that counts uses.
+struct Ring {
+    std::int64_t base = 0;
+    std::int64_t slot_bytes = 0;
+    std::int64_t slots = 0;
+    int cursor = 0;  ///< register
+
+    [[nodiscard]] std::int64_t bytes() const { return slot_bytes * slots; }
+    /// Byte `within` of slot (cursor + ahead).
+    [[nodiscard]] isa::Affine at(std::int64_t within = 0, std::int64_t ahead = 0) const;
+};
+
+/// Division of `units` equal units over `tiles` tiles: the first `units % tiles` take one more.
+struct Split {
+    std::int64_t units = 0;
+    std::int64_t tiles = 1;
+
+    [[nodiscard]] std::int64_t most() const { return ceil_div(units, tiles); }
+    [[nodiscard]] std::int64_t least() const { return units / tiles; }
+    [[nodiscard]] std::int64_t remainder() const { return units % tiles; }
+};
+
+/// Hands out pieces of one memory, aligned, and remembers their names.
+class Allocator {
+public:
+    Allocator(isa::Space space, std::int64_t units, Bytes capacity, Bytes base = 0);
+
+    /// Throws InputError if the memory is full: `name`, bytes asked for, bytes left, the capacity.
+    std::int64_t take(const std::string& name, std::int64_t bytes, std::int64_t alignment = 64);
+    [[nodiscard]] std::int64_t left() const { return static_cast<std::int64_t>(capacity_ - next_); }
+    [[nodiscard]] const std::vector<isa::Region>& regions() const { return regions_; }
+
+private:
+    isa::Space space_;
+    std::int64_t units_;
+    Bytes capacity_;
+    Bytes next_;
+    std::vector<isa::Region> regions_;
+};
+
+[[nodiscard]] isa::SemRef own_tile_sem(int index);
+[[nodiscard]] isa::SemRef own_cluster_sem(int index);
+/// The same semaphore in clusters [first, first + count).
+[[nodiscard]] isa::SemRef cluster_sems(std::int64_t first, std::int64_t count, int index);
+/// The same semaphore in all tiles of the issuing cluster.
+[[nodiscard]] isa::SemRef tiles_of_cluster_sem(const Grouping& grouping, int index);
+
+[[nodiscard]] std::uint64_t low_mask(std::int64_t bits);
+
+}  // namespace sluice::kernels

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/mapping.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/errors.hpp"
+
+namespace sluice::kernels {
+
+namespace {
+
+double as_double(std::int64_t value) {
+    return static_cast<double>(value);
+}
+
+/// Nearly equal steps (28 blocks in steps of at most 16 run as 14 + 14), in whole TTU cycles where there is room.
+std::int64_t even_step(std::int64_t blocks, std::int64_t most, std::int64_t blocks_per_cycle) {
+    const std::int64_t equal = ceil_div(blocks, ceil_div(blocks, most));
+    const std::int64_t whole = round_up(equal, blocks_per_cycle);
+    if (whole <= most) {
+        return std::min(whole, blocks);
+    }
+    return std::max<std::int64_t>(most / blocks_per_cycle * blocks_per_cycle, std::min<std::int64_t>(equal, 1));
+}
+
+}  // namespace
+
+double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip) {
+    const Split split{shape.units, shape.tiles};
+    const std::int64_t n_blocks = split.most() * shape.unit_blocks;
+    const std::int64_t m_steps = ceil_div(shape.row_blocks, tiling.m);
+    const std::int64_t k_steps = ceil_div(shape.k_blocks, tiling.k_step);
+    const std::int64_t macros = m_steps * tiling.n_chunks * k_steps;
+    const std::int64_t step_cycles = ceil_div(
+        tiling.k_step * isa::kBlockEdge, isa::k_per_cycle(chip.ttu, isa::tensor_rate(shape.a, shape.b, "product")));
+    const double compute = as_double(shape.row_blocks * n_blocks * k_steps * step_cycles) +
+                           as_double(macros * (chip.ttu.macro_overhead_cycles + chip.ttu.pipeline_latency_cycles));
+    const double b_bytes = as_double(shape.k_blocks * n_blocks * m_steps) * static_cast<double>(block_bytes(shape.b));
+    const double a_bytes =
+        as_double(shape.k_blocks * shape.row_blocks * tiling.n_chunks) * static_cast<double>(block_bytes(shape.a));
+    const double ingress = (a_bytes + b_bytes) / as_double(chip.noc.tile_port_bytes_per_cycle);
+    // Every tile streams its own B from HBM; A is read once per cluster.
+    const double group_share =
+        isa::hbm_bytes_per_cycle(chip) * as_double(shape.tiles) / as_double(isa::tile_count(chip));
+    const double clusters = std::max(1.0, as_double(shape.tiles) / as_double(chip.soc.tiles_per_cluster));
+    const double all_b = b_bytes / as_double(n_blocks) * as_double(shape.units * shape.unit_blocks);
+    const double hbm = (all_b + (shape.a_from_hbm ? a_bytes * clusters : 0.0)) / group_share;
+    return std::max({compute, ingress, hbm});
+}
+
+Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, const isa::ChipSpec& chip) {
+    const Split split{shape.units, shape.tiles};
+    const auto a_block = static_cast<std::int64_t>(block_bytes(shape.a));
+    const auto b_block = static_cast<std::int64_t>(block_bytes(shape.b));
+    const std::int64_t blocks_per_cycle = std::max<std::int64_t>(
+        1, isa::k_per_cycle(chip.ttu, isa::tensor_rate(shape.a, shape.b, "product")) / isa::kBlockEdge);
+    Tiling best;
+    best.cycles = -1;
+    for (std::int64_t m_steps = 1; m_steps <= shape.row_blocks; ++m_steps) {
+        Tiling tiling;
+        tiling.m = ceil_div(shape.row_blocks, m_steps);
+        const std::int64_t room_units = limits.accumulator_blocks / (tiling.m * shape.unit_blocks);
+        if (room_units < 1) {
+            continue;
+        }
+        tiling.n_chunks = ceil_div(split.most(), room_units);
+        const std::int64_t chunk_blocks = ceil_div(split.most(), tiling.n_chunks) * shape.unit_blocks;
+        tiling.k_step = std::min({shape.k_blocks, limits.a_slot_bytes / (tiling.m * a_block),
+                                  limits.b_slot_bytes / (chunk_blocks * b_block)});
+        if (tiling.k_step < 1) {
+            continue;
+        }
+        tiling.k_step = even_step(shape.k_blocks, tiling.k_step, blocks_per_cycle);
+        tiling.cycles = tiling_cycles(shape, tiling, chip);
+        if (best.cycles < 0 || tiling.cycles < best.cycles) {
+            best = tiling;
+        }
+        if (tiling.m == 1) {
+            break;
+        }
+    }
+    if (best.cycles < 0) {
+        throw InputError("tsram",
+                         fmt::format("no tiling fits: one unit of {} column blocks of {} needs an operand slot "
+                                     "of {} bytes and {} accumulator blocks; there are {} bytes and {} blocks",
+                                     shape.unit_blocks, name(shape.b), shape.unit_blocks * b_block, shape.unit_blocks,
+                                     limits.b_slot_bytes, limits.accumulator_blocks));
+    }
+    return best;
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Chooses how a matrix product is tiled over a group of tiles. The cost of a tiling is the longest of three streams,
+// each at its full rate: the TTU, the tile's 128 B/cycle ingress, and the group's share of HBM. It knows the ChipSpec
+// and no measured figure.
+#include <cstdint>
+
+#include "isa/chip_spec.hpp"
+#include "kernels/layout.hpp"
+
+namespace sluice::kernels {
+
+/// C[row_blocks x units * unit_blocks] = A[row_blocks x k_blocks] * B^T, all in 32 x 32 blocks, on `tiles` tiles that
+/// split the units.
+struct ProductShape {
+    std::int64_t row_blocks = 1;
+    std::int64_t units = 1;        ///< what is split over tiles; a unit stays on one tile
+    std::int64_t unit_blocks = 1;  ///< column blocks per unit
+    std::int64_t k_blocks = 1;
+    isa::Format a = isa::Format::mxfp8;
+    isa::Format b = isa::Format::mxfp4;
+    std::int64_t tiles = 1;
+    bool a_from_hbm = false;
+};
+
+/// Rows in steps of m row blocks; the tile's units in n_chunks nearly equal chunks; k in steps of k_step blocks.
+struct Tiling {
+    std::int64_t m = 1;
+    std::int64_t n_chunks = 1;
+    std::int64_t k_step = 1;
+    double cycles = 0;  ///< estimate
+};
+
+/// Room for one chunk of each operand and for the accumulators.
+struct TilingLimits {
+    std::int64_t accumulator_blocks = 0;  ///< 32 x 32 FP32 blocks in the output region
+    std::int64_t a_slot_bytes = 0;
+    std::int64_t b_slot_bytes = 0;
+};
+
+/// Throws InputError if not even one block fits.
+[[nodiscard]] Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, const isa::ChipSpec& chip);
+
+/// Estimated cycles of `shape` tiled so.
+[[nodiscard]] double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip);
+
+}  // namespace sluice::kernels

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/product.hpp"
+
+#include <algorithm>
+
+namespace sluice::kernels {
+
+using isa::Affine;
+using isa::DmaMacro;
+using isa::MemRef;
+using isa::SemUse;
+using isa::Space;
+using isa::TensorMacro;
+using isa::Var;
+
+namespace {
+
+constexpr std::int64_t kAccumulatorBlock = 4096;
+
+std::int64_t block(isa::Format format) {
+    return static_cast<std::int64_t>(block_bytes(format));
+}
+
+/// Calls body(k blocks, first step, last step, offset in k blocks) for every k step; equal middle steps become a loop.
+template <class Body>
+void for_k_steps(ControlBuilder& builder, const Product& product, const Body& body) {
+    const std::int64_t k = product.shape.k_blocks;
+    const std::int64_t step = product.tiling.k_step;
+    const std::int64_t steps = ceil_div(k, step);
+    if (steps == 1) {
+        body(k, true, true, Affine(0));
+        return;
+    }
+    body(step, true, false, Affine(0));
+    builder.loop(steps - 2, [&](const Affine& i) { body(step, false, false, i * step + step); });
+    body(k - (steps - 1) * step, false, true, Affine((steps - 1) * step));
+}
+
+/// The tile's side of one product, for tiles that have `units` units from `first_unit` on.
+class TileProduct {
+public:
+    TileProduct(Emitter& emit, const Product& product, std::int64_t units, Affine first_unit)
+        : emit_(emit),
+          tile_(emit.tile),
+          product_(product),
+          units_(units),
+          first_unit_(std::move(first_unit)),
+          slice_stride_(product.shape.unit_blocks * product.shape.k_blocks * block(product.shape.b)) {}
+
+    void emit() {
+        const std::int64_t m = product_.tiling.m;
+        const std::int64_t full = product_.shape.row_blocks / m;
+        const std::int64_t rest = product_.shape.row_blocks % m;
+        if (full > 0) {
+            tile_.loop(full, [&](const Affine& i) { row_macro(m, i * m, i * product_.tiling.n_chunks); });
+            drain(m);
+        }
+        if (rest > 0) {
+            row_macro(rest, Affine(full * m), Affine(0));
+            drain(rest);
+        }
+    }
+
+private:
+    void row_macro(std::int64_t m, const Affine& first_row, const Affine& first_iteration) {
+        const std::int64_t chunks = product_.tiling.n_chunks;
+        const std::int64_t width = units_ / chunks;
+        const std::int64_t wider = units_ % chunks;
+        tile_.loop(wider,
+                   [&](const Affine& c) { chunk(m, first_row, width + 1, c * (width + 1), first_iteration + c); });
+        tile_.loop(chunks - wider, [&](const Affine& c) {
+            chunk(m, first_row, width, c * width + wider * (width + 1), first_iteration + c + wider);
+        });
+    }
+
+    /// One output-stationary macro nest: m row blocks x `width` units over all of k.
+    void chunk(std::int64_t m, const Affine& first_row, std::int64_t width, const Affine& unit,
+               const Affine& iteration) {
+        if (width == 0) {
+            skip_chunk(m);
+            return;
+        }
+        const std::int64_t n = width * product_.shape.unit_blocks;
+        const Affine chunk_base = product_.weights + (first_unit_ + unit) * slice_stride_;
+        for_k_steps(tile_, product_, [&](std::int64_t k, bool first, bool last, const Affine& k_offset) {
+            stream(n, k, chunk_base + k_offset * (n * block(product_.shape.b)));
+            if (first || last) {
+                row_group_macros(m, n, k, first, last, iteration);
+            } else {
+                tile_.issue(queue::kTensor, operand_waits(), macro(m, n, k, 0, true), operand_signals(), "multiply");
+            }
+            emit_.advance(tile_, reg::stream);
+            emit_.advance(tile_, reg::activation);
+        });
+        for_row_groups(m, [&](std::int64_t at, std::int64_t rows) {
+            for_pieces(rows, width, [&](std::int64_t done, std::int64_t units) {
+                const std::int64_t column = done * product_.shape.unit_blocks;
+                product_.epilogue({first_row + at, rows, first_unit_ + unit + done, units,
+                                   (at * n + column) * kAccumulatorBlock, n * kAccumulatorBlock, done == 0,
+                                   done + units == width});
+            });
+        });
+    }
+
+    template <class Body>
+    void for_pieces(std::int64_t rows, std::int64_t units, const Body& body) {
+        const std::int64_t most =
+            std::max<std::int64_t>(1, product_.piece_blocks / (rows * product_.shape.unit_blocks));
+        const std::int64_t pieces = ceil_div(units, most);
+        const std::int64_t each = ceil_div(units, pieces);
+        for (std::int64_t done = 0; done < units; done += each) {
+            body(done, std::min(each, units - done));
+        }
+    }
+
+    void stream(std::int64_t n, std::int64_t k, const Affine& hbm_offset) {
+        const DmaMacro load{{Space::hbm, 0, 0, hbm_offset},
+                            emit_.tsram(emit_.memory.stream.at()),
+                            n * k * block(product_.shape.b),
+                            {},
+                            isa::Format::raw,
+                            isa::Format::raw};
+        tile_.issue(queue::kStream, {{own_tile_sem(tile_sem::b_free), 1}}, load, {{own_tile_sem(tile_sem::b_full), 1}},
+                    "stream weights");
+    }
+
+    /// First and last k step run row group by row group: a group starts when the epilogue has emptied it, and is handed
+    /// on when it is complete.
+    void row_group_macros(std::int64_t m, std::int64_t n, std::int64_t k, bool first, bool last,
+                          const Affine& iteration) {
+        tile_.fence(queue::kTensor, operand_waits(), {}, "operands");
+        for_row_groups(m, [&](std::int64_t at, std::int64_t rows) {
+            if (first) {
+                tile_.branch(iteration - 1, [&] {
+                    tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::acc_free), 1}}, {}, "output region free");
+                });
+            }
+            TensorMacro part = macro(rows, n, k, at, !first);
+            std::vector<SemUse> signals;
+            if (last) {
+                signals.push_back({own_tile_sem(tile_sem::acc_done), 1});
+            }
+            tile_.issue(queue::kTensor, {}, part, signals, "multiply");
+        });
+        tile_.fence(queue::kTensor, {}, operand_signals(), "operands free");
+    }
+
+    /// Tiles without units here still take part in the multicast and in the count of finished pieces.
+    void skip_chunk(std::int64_t m) {
+        const std::int64_t steps = ceil_div(product_.shape.k_blocks, product_.tiling.k_step);
+        tile_.loop(steps, [&](const Affine&) {
+            tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::a_full), 1}},
+                        {{own_cluster_sem(cluster_sem::a_free), 1}}, "no work here");
+            emit_.advance(tile_, reg::activation);
+        });
+        for_row_groups(m, [&](std::int64_t, std::int64_t) {
+            if (!product_.finished.empty()) {
+                tile_.fence(queue::kStore, {}, product_.finished, "nothing to store");
+            }
+        });
+    }
+
+    /// The last chunk's groups are still to be emptied; chunks without units (always the last ones) left none.
+    void drain(std::int64_t m) {
+        if (units_ == 0) {
+            return;
+        }
+        tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::acc_free), ceil_div(m, product_.row_group)}}, {},
+                    "output region free");
+    }
+
+    template <class Body>
+    void for_row_groups(std::int64_t m, const Body& body) {
+        for (std::int64_t at = 0; at < m; at += product_.row_group) {
+            body(at, std::min(product_.row_group, m - at));
+        }
+    }
+
+    [[nodiscard]] TensorMacro macro(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t row,
+                                    bool accumulate) const {
+        TensorMacro out;
+        out.mb = m;
+        out.nb = n;
+        out.kb = k;
+        out.a_stride_k = block(product_.shape.a);
+        out.a_stride_m = k * out.a_stride_k;
+        out.b_stride_k = block(product_.shape.b);
+        out.b_stride_n = k * out.b_stride_k;
+        out.c_stride_n = kAccumulatorBlock;
+        out.c_stride_m = n * kAccumulatorBlock;
+        out.a_offset = emit_.memory.activation.at(row * out.a_stride_m);
+        out.b_offset = emit_.memory.stream.at();
+        out.c_offset = row * out.c_stride_m;
+        out.a_format = product_.shape.a;
+        out.b_format = product_.shape.b;
+        out.accumulate = accumulate;
+        return out;
+    }
+
+    static std::vector<SemUse> operand_waits() {
+        return {{own_tile_sem(tile_sem::a_full), 1}, {own_tile_sem(tile_sem::b_full), 1}};
+    }
+    static std::vector<SemUse> operand_signals() {
+        return {{own_tile_sem(tile_sem::b_free), 1}, {own_cluster_sem(cluster_sem::a_free), 1}};
+    }
+
+    Emitter& emit_;
+    ControlBuilder& tile_;
+    const Product& product_;
+    std::int64_t units_;
+    Affine first_unit_;
+    std::int64_t slice_stride_;
+};
+
+/// The cluster multicasts one chunk of A to its tiles.
+void multicast(Emitter& emit, const Product& product, std::int64_t m, std::int64_t k, const Affine& first_row,
+               const Affine& k_offset) {
+    const std::int64_t a_block = block(product.shape.a);
+    const std::int64_t row_stride = product.shape.k_blocks * a_block;
+    BlockRows copy;
+    copy.src = product.a;
+    copy.src.offset = product.a.offset + first_row * row_stride + k_offset * a_block;
+    copy.dst = {Space::tsram, isa::variable(Var::cluster, emit.grouping.tiles_per_cluster),
+                low_mask(emit.grouping.tiles_per_cluster), emit.memory.activation.at()};
+    copy.format = product.shape.a;
+    copy.blocks = k;
+    copy.row_blocks = m;
+    copy.src_row_stride = row_stride;
+    copy.dst_row_stride = k * a_block;
+    copy.rows = m == 1 ? product.valid_rows : isa::kBlockEdge;
+    issue_all(emit.cluster, queue::kCluster, {{own_cluster_sem(cluster_sem::a_free), emit.grouping.tiles_per_cluster}},
+              copy_block_rows(copy), {{tiles_of_cluster_sem(emit.grouping, tile_sem::a_full), 1}},
+              "multicast activations");
+    emit.advance(emit.cluster, reg::activation);
+}
+
+}  // namespace
+
+std::int64_t row_groups(const Product& product) {
+    const std::int64_t m = product.tiling.m;
+    const std::int64_t full = product.shape.row_blocks / m;
+    const std::int64_t rest = product.shape.row_blocks % m;
+    return full * ceil_div(m, product.row_group) + ceil_div(rest, product.row_group);
+}
+
+std::int64_t finished_count(const Product& product) {
+    return product.shape.tiles * product.tiling.n_chunks * row_groups(product);
+}
+
+void emit_product_tile(Emitter& emit, const Product& product) {
+    const Split split{product.shape.units, product.shape.tiles};
+    emit.for_split(split, product.position, [&](std::int64_t units, const Affine& first_unit) {
+        TileProduct(emit, product, units, first_unit).emit();
+    });
+}
+
+void emit_product_cluster(Emitter& emit, const Product& product) {
+    ControlBuilder& cluster = emit.cluster;
+    if (product.ready >= 0) {
+        cluster.fence(queue::kCluster, {{own_cluster_sem(product.ready), product.ready_count}}, {},
+                      product.name + " input complete");
+    }
+    const std::int64_t m = product.tiling.m;
+    const std::int64_t full = product.shape.row_blocks / m;
+    const std::int64_t rest = product.shape.row_blocks % m;
+    const auto row_macro = [&](std::int64_t rows, const Affine& first_row) {
+        cluster.loop(product.tiling.n_chunks, [&](const Affine&) {
+            for_k_steps(cluster, product, [&](std::int64_t k, bool, bool, const Affine& k_offset) {
+                multicast(emit, product, rows, k, first_row, k_offset);
+            });
+        });
+    };
+    cluster.loop(full, [&](const Affine& i) { row_macro(m, i * m); });
+    if (rest > 0) {
+        row_macro(rest, Affine(full * m));
+    }
+}
+
+isa::VectorOperand accumulator_operand(const Piece& piece, std::int64_t first, std::int64_t step) {
+    return {piece.accumulator + first * kAccumulatorBlock, piece.accumulator_row_stride, step * kAccumulatorBlock};
+}
+
+std::vector<SemUse> piece_waits(const Piece& piece) {
+    if (piece.first) {
+        return {{own_tile_sem(tile_sem::acc_done), 1}};
+    }
+    return {};
+}
+
+std::vector<SemUse> piece_signals(const Piece& piece) {
+    if (piece.last) {
+        return {{own_tile_sem(tile_sem::acc_free), 1}};
+    }
+    return {};
+}
+
+void emit_epilogue(Emitter& emit, const Product& product, const Piece& piece, const isa::VectorMacro& macro,
+                   std::vector<SemUse> extra_waits, std::vector<SemUse> extra_signals,
+                   const std::vector<DmaMacro>& store) {
+    std::vector<SemUse> waits = piece_waits(piece);
+    waits.push_back({own_tile_sem(tile_sem::out_free), 1});
+    waits.insert(waits.end(), extra_waits.begin(), extra_waits.end());
+    std::vector<SemUse> signals = piece_signals(piece);
+    signals.push_back({own_tile_sem(tile_sem::out_full), 1});
+    signals.insert(signals.end(), extra_signals.begin(), extra_signals.end());
+    emit.tile.issue(queue::kVector, waits, macro, signals, product.name + " epilogue");
+    std::vector<SemUse> stored{{own_tile_sem(tile_sem::out_free), 1}};
+    if (piece.last) {
+        stored.insert(stored.end(), product.finished.begin(), product.finished.end());
+    }
+    issue_all(emit.tile, queue::kStore, {{own_tile_sem(tile_sem::out_full), 1}}, store, stored,
+              product.name + " store");
+    emit.advance(emit.tile, reg::out);
+}
+
+}  // namespace sluice::kernels

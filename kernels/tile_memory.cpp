@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/tile_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/errors.hpp"
+
+namespace sluice::kernels {
+
+namespace {
+
+constexpr std::int64_t kAccumulatorBlock = 4096;
+// How the rings share what is left: two fifths for activations in at least three slots (one in use, one full, one
+// filling), the rest for the stream in about twelve slots.
+constexpr std::int64_t kActivationShare = 2, kShares = 5;
+constexpr std::int64_t kLeastActivationSlots = 3, kMostActivationSlots = 16;
+constexpr std::int64_t kStreamSlots = 12;
+constexpr std::int64_t kMostPieceBlocks = 32;
+constexpr std::int64_t kRowGroups = 8;
+
+std::int64_t staging_bytes(const StagingNeeds& needs) {
+    return 2 * (needs.in_bytes + needs.out_bytes + needs.probability_bytes) + 3 * 4 * needs.attention_rows +
+           2 * needs.norm_width + 512;
+}
+
+std::int64_t free_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs) {
+    const std::int64_t left = chip.tsram.bytes - chip.tsram.output_region_bytes - staging_bytes(needs);
+    if (left <= 0) {
+        throw InputError("tsram", fmt::format("staging needs {} bytes beside the output region of {}, but the tile has "
+                                              "{}",
+                                              staging_bytes(needs), chip.tsram.output_region_bytes, chip.tsram.bytes));
+    }
+    return left;
+}
+
+}  // namespace
+
+std::int64_t piece_blocks(const isa::ChipSpec& chip) {
+    return std::clamp<std::int64_t>(chip.tsram.output_region_bytes / kAccumulatorBlock / 8, 1, kMostPieceBlocks);
+}
+
+std::int64_t row_group_blocks(const Tiling& tiling, const isa::ChipSpec& chip) {
+    return std::min(ceil_div(tiling.m, kRowGroups), piece_blocks(chip));
+}
+
+std::int64_t stream_slot_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs) {
+    const std::int64_t share = free_bytes(chip, needs) * (kShares - kActivationShare) / kShares;
+    return std::max(needs.stream_bytes, share / kStreamSlots / 64 * 64);
+}
+
+TilePlan plan_tile(const isa::ChipSpec& chip, const std::vector<ProductShape>& products, const StagingNeeds& needs) {
+    const std::int64_t left = free_bytes(chip, needs);
+    const std::int64_t activation_share = left * kActivationShare / kShares;
+    const std::int64_t stream_slot = stream_slot_bytes(chip, needs);
+    const TilingLimits limits{chip.tsram.output_region_bytes / kAccumulatorBlock,
+                              activation_share / kLeastActivationSlots, stream_slot};
+    TilePlan plan;
+    std::int64_t activation_slot = 64;
+    for (const ProductShape& product : products) {
+        const Tiling tiling = choose_tiling(product, limits, chip);
+        const auto a_bytes = static_cast<std::int64_t>(block_bytes(product.a)) * tiling.m * tiling.k_step;
+        activation_slot = std::max(activation_slot, round_up<std::int64_t>(a_bytes, 64));
+        plan.tilings.push_back(tiling);
+    }
+    const std::int64_t activation_slots =
+        std::clamp(activation_share / activation_slot, kLeastActivationSlots, kMostActivationSlots);
+
+    Allocator tsram(isa::Space::tsram, isa::tile_count(chip), static_cast<Bytes>(chip.tsram.bytes));
+    TileMemory& memory = plan.memory;
+    memory.accumulator_bytes = chip.tsram.output_region_bytes;
+    (void)tsram.take("output region", memory.accumulator_bytes);
+    const auto ring = [&tsram](const std::string& name, std::int64_t slot, std::int64_t slots, int cursor) {
+        const std::int64_t bytes = round_up<std::int64_t>(slot, 64);
+        return Ring{tsram.take(name, bytes * slots), bytes, slots, cursor};
+    };
+    memory.in = ring("staging in", needs.in_bytes, 2, reg::in);
+    memory.out = ring("staging out", needs.out_bytes, 2, reg::out);
+    memory.probabilities = ring("probabilities", needs.probability_bytes, 2, reg::step);
+    memory.row_maximum = tsram.take("row maximum", 4 * needs.attention_rows);
+    memory.row_sum = tsram.take("row sum", 4 * needs.attention_rows);
+    memory.row_rescale = tsram.take("row rescale", 4 * needs.attention_rows);
+    memory.norm_weights = tsram.take("norm weights", 2 * needs.norm_width);
+    memory.activation = ring("activation ring", activation_slot, activation_slots, reg::activation);
+    const std::int64_t stream_slots = tsram.left() / round_up<std::int64_t>(stream_slot, 64);
+    if (stream_slots < 3) {
+        throw InputError("tsram", fmt::format("the stream ring needs 3 slots of {} bytes, but {} bytes are left",
+                                              stream_slot, tsram.left()));
+    }
+    memory.stream = ring("stream ring", stream_slot, stream_slots, reg::stream);
+    plan.regions = tsram.regions();
+    return plan;
+}
+
+}  // namespace sluice::kernels

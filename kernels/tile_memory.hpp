@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Divides a tile's TSRAM: accumulators (the output region), staging for the TVP, then the two operand rings. The rings
+// share what is left: the stream ring (weights, KV cache) is deep so that HBM keeps running while the tiles exchange
+// activations.
+#include <vector>
+
+#include "kernels/emitter.hpp"
+#include "kernels/mapping.hpp"
+
+namespace sluice::kernels {
+
+struct StagingNeeds {
+    std::int64_t in_bytes = 0, out_bytes = 0;  ///< one slot of each staging ring (two slots)
+    std::int64_t probability_bytes = 0;        ///< one slot; 0: no attention
+    std::int64_t attention_rows = 0;           ///< rows of running maximum, sum and factor
+    std::int64_t norm_width = 0;
+    std::int64_t stream_bytes = 0;  ///< least size of a stream slot
+};
+
+struct TilePlan {
+    TileMemory memory;
+    std::vector<Tiling> tilings;  ///< of the products, in order
+    std::vector<isa::Region> regions;
+};
+
+/// Most 32 x 32 blocks of one epilogue piece: an eighth of the accumulators, at most 32.
+[[nodiscard]] std::int64_t piece_blocks(const isa::ChipSpec& chip);
+/// Row blocks per hand-over from TTU to TVP: eight hand-overs per macro, so that neither waits long for the other.
+[[nodiscard]] std::int64_t row_group_blocks(const Tiling& tiling, const isa::ChipSpec& chip);
+/// Bytes of a stream slot if the products alone decide.
+[[nodiscard]] std::int64_t stream_slot_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs);
+
+[[nodiscard]] TilePlan plan_tile(const isa::ChipSpec& chip, const std::vector<ProductShape>& products,
+                                 const StagingNeeds& needs);
+
+}  // namespace sluice::kernels

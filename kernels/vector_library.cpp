@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector_library.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace sluice::kernels {
+
+namespace {
+
+using isa::Format;
+using isa::VectorOp;
+using isa::VectorPass;
+using isa::VectorProgram;
+using isa::VectorStep;
+
+/// Appends steps to one pass; each returns the value register it writes.
+class PassBuilder {
+public:
+    explicit PassBuilder(bool per_row = false) { pass_.per_row = per_row; }
+
+    int load(VectorOp op, int operand, Format format) {
+        VectorStep& step = push(op);
+        step.operand = static_cast<std::int8_t>(operand);
+        step.format = format;
+        return define(step);
+    }
+    void store(VectorOp op, int operand, int value, Format format) {
+        VectorStep& step = push(op);
+        step.operand = static_cast<std::int8_t>(operand);
+        step.a = static_cast<std::int8_t>(value);
+        step.format = format;
+    }
+    int constant(double value) {
+        VectorStep& step = push(VectorOp::constant);
+        step.value = value;
+        return define(step);
+    }
+    int op(VectorOp op, int a, int b = -1, int c = -1) {
+        VectorStep& step = push(op);
+        step.a = static_cast<std::int8_t>(a);
+        step.b = static_cast<std::int8_t>(b);
+        step.c = static_cast<std::int8_t>(c);
+        return define(step);
+    }
+    /// Stores `value` in blocks; a block-scaled format first finds each group's largest magnitude.
+    void store_blocks(int operand, int value, Format format) {
+        if (isa::info(format).block_scaled) {
+            const int largest = op(VectorOp::group_max_abs, value);
+            value = op(VectorOp::mul, value, largest);
+        }
+        store(VectorOp::store, operand, value, format);
+    }
+    [[nodiscard]] VectorPass finish() { return std::move(pass_); }
+    /// Registers live on across the passes of a program.
+    void continue_from(const PassBuilder& earlier) { next_ = earlier.next_; }
+
+private:
+    VectorStep& push(VectorOp op) {
+        pass_.steps.push_back({});
+        pass_.steps.back().op = op;
+        return pass_.steps.back();
+    }
+    int define(VectorStep& step) {
+        step.dst = static_cast<std::int8_t>(next_);
+        return next_++;
+    }
+    VectorPass pass_;
+    int next_ = 0;
+};
+
+}  // namespace
+
+VectorProgram convert_program(Format out) {
+    PassBuilder pass;
+    pass.store_blocks(1, pass.load(VectorOp::load, 0, Format::fp32), out);
+    return {fmt::format("convert_{}", name(out)), {pass.finish()}};
+}
+
+VectorProgram residual_program() {
+    PassBuilder pass;
+    const int product = pass.load(VectorOp::load, 0, Format::fp32);
+    const int residual = pass.load(VectorOp::load, 1, Format::bf16);
+    pass.store(VectorOp::store, 2, pass.op(VectorOp::add, product, residual), Format::bf16);
+    return {"residual_add", {pass.finish()}};
+}
+
+VectorProgram swiglu_program(Format out) {
+    PassBuilder pass;
+    const int gate = pass.load(VectorOp::load, 0, Format::fp32);
+    const int up = pass.load(VectorOp::load, 1, Format::fp32);
+    const int negated = pass.op(VectorOp::mul, gate, pass.constant(-1.0));
+    const int denominator = pass.op(VectorOp::add, pass.op(VectorOp::exp, negated), pass.constant(1.0));
+    const int sigmoid = pass.op(VectorOp::reciprocal, denominator);
+    const int silu = pass.op(VectorOp::mul, gate, sigmoid);
+    pass.store_blocks(2, pass.op(VectorOp::mul, silu, up), out);
+    return {fmt::format("swiglu_{}", name(out)), {pass.finish()}};
+}
+
+VectorProgram rope_program(Format out, bool one_position) {
+    const VectorOp table = one_position ? VectorOp::load_col : VectorOp::load;
+    PassBuilder pass;
+    const int x = pass.load(VectorOp::load, 0, Format::fp32);
+    const int y = pass.load(VectorOp::load, 1, Format::fp32);
+    const int cosine = pass.load(table, 2, Format::bf16);
+    const int sine = pass.load(table, 3, Format::bf16);
+    const int first = pass.op(VectorOp::sub, pass.op(VectorOp::mul, x, cosine), pass.op(VectorOp::mul, y, sine));
+    const int second = pass.op(VectorOp::fma, x, sine, pass.op(VectorOp::mul, y, cosine));
+    pass.store_blocks(4, first, out);
+    pass.store_blocks(5, second, out);
+    return {fmt::format("rope_{}_{}", one_position ? "decode" : "prefill", name(out)), {pass.finish()}};
+}
+
+VectorProgram rms_norm_program(Format out, std::int64_t width, double epsilon) {
+    PassBuilder squares;
+    const int x = squares.load(VectorOp::load, 0, Format::bf16);
+    const int sum = squares.op(VectorOp::row_sum, squares.op(VectorOp::mul, x, x));
+
+    PassBuilder scale(true);
+    scale.continue_from(squares);
+    const int mean =
+        scale.op(VectorOp::fma, sum, scale.constant(1.0 / static_cast<double>(width)), scale.constant(epsilon));
+    const int factor = scale.op(VectorOp::rsqrt, mean);
+
+    PassBuilder apply;
+    apply.continue_from(scale);
+    const int again = apply.load(VectorOp::load, 0, Format::bf16);
+    const int weight = apply.load(VectorOp::load_col, 1, Format::bf16);
+    const int scaled = apply.op(VectorOp::mul, again, factor);
+    apply.store_blocks(2, apply.op(VectorOp::mul, scaled, weight), out);
+    return {fmt::format("rms_norm_{}_{}", width, name(out)), {squares.finish(), scale.finish(), apply.finish()}};
+}
+
+VectorProgram softmax_program(Format out, std::int64_t head_dim, bool first, bool masked) {
+    const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
+    const auto scores = [masked](PassBuilder& pass) {
+        const int value = pass.load(VectorOp::load, 0, Format::fp32);
+        return masked ? pass.op(VectorOp::mask, value) : value;
+    };
+    PassBuilder maximum;
+    const int row_max = maximum.op(VectorOp::row_max, scores(maximum));
+
+    // Per row: the running maximum, and the factor exp(scale * (old - new)) that rescales what was summed before.
+    PassBuilder merge(true);
+    merge.continue_from(maximum);
+    const int factor = merge.constant(scale);
+    int top = row_max;
+    int rescale = -1;
+    if (!first) {
+        const int old = merge.load(VectorOp::load_row, 2, Format::fp32);
+        top = merge.op(VectorOp::max, old, row_max);
+        rescale = merge.op(VectorOp::exp, merge.op(VectorOp::mul, merge.op(VectorOp::sub, old, top), factor));
+        merge.store(VectorOp::store_row, 4, rescale, Format::fp32);
+    }
+    merge.store(VectorOp::store_row, 2, top, Format::fp32);
+    const int shift = merge.op(VectorOp::mul, top, merge.constant(-scale));
+
+    PassBuilder exponent;
+    exponent.continue_from(merge);
+    const int value = scores(exponent);
+    const int probability = exponent.op(VectorOp::exp, exponent.op(VectorOp::fma, value, factor, shift));
+    const int sum = exponent.op(VectorOp::row_sum, probability);
+    exponent.store(VectorOp::store, 1, probability, out);
+
+    PassBuilder total(true);
+    total.continue_from(exponent);
+    int row_total = sum;
+    if (!first) {
+        row_total = total.op(VectorOp::fma, total.load(VectorOp::load_row, 3, Format::fp32), rescale, sum);
+    }
+    total.store(VectorOp::store_row, 3, row_total, Format::fp32);
+    return {fmt::format("softmax{}_{}{}_{}", head_dim, first ? "first" : "next", masked ? "_masked" : "", name(out)),
+            {maximum.finish(), merge.finish(), exponent.finish(), total.finish()}};
+}
+
+VectorProgram rescale_program() {
+    PassBuilder pass;
+    const int factor = pass.load(VectorOp::load_row, 1, Format::fp32);
+    const int value = pass.load(VectorOp::load, 0, Format::fp32);
+    pass.store(VectorOp::store, 0, pass.op(VectorOp::mul, value, factor), Format::fp32);
+    return {"attention_rescale", {pass.finish()}};
+}
+
+VectorProgram attention_finish_program(Format out) {
+    PassBuilder rows(true);
+    const int inverse = rows.op(VectorOp::reciprocal, rows.load(VectorOp::load_row, 1, Format::fp32));
+    PassBuilder pass;
+    pass.continue_from(rows);
+    const int value = pass.load(VectorOp::load, 0, Format::fp32);
+    pass.store_blocks(2, pass.op(VectorOp::mul, value, inverse), out);
+    return {fmt::format("attention_finish_{}", name(out)), {rows.finish(), pass.finish()}};
+}
+
+std::int64_t slots_per_element(const VectorProgram& program, const isa::TvpSpec& tvp) {
+    std::int64_t slots = 0;
+    for (const VectorPass& pass : program.passes) {
+        for (const VectorStep& step : pass.steps) {
+            if (pass.per_row) {
+                continue;
+            }
+            switch (step.op) {
+                case VectorOp::load:
+                case VectorOp::load_row:
+                case VectorOp::load_col:
+                case VectorOp::store_row:
+                case VectorOp::constant: break;
+                case VectorOp::store: slots += step.format == Format::fp32 ? 0 : 1; break;
+                case VectorOp::exp:
+                case VectorOp::reciprocal:
+                case VectorOp::rsqrt: slots += tvp.transcendental_slots; break;
+                default: slots += 1;
+            }
+        }
+    }
+    return slots;
+}
+
+}  // namespace sluice::kernels
