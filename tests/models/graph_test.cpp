@@ -223,7 +223,7 @@ TEST_CASE("vector operators have the work of their formulas") {
     CHECK(embedding.activation_bytes == 5.0 * 4 + 5.0 * 128 * 2);
 }
 
-TEST_CASE("formats are those asked for; embedding and norms stay BF16") {
+TEST_CASE("formats are those asked for, and embedding and norms stay BF16") {
     Workload work = decode(2, 8);
     work.weights = Format::mxfp8;
     work.kv = Format::bf16;
