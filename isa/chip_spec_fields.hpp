@@ -37,6 +37,7 @@ constexpr std::int64_t kSmallCount = 64;
 constexpr std::int64_t kMaxCycles = 1'000'000;
 constexpr std::int64_t kMaxWidth = 65'536;  // bytes per cycle
 constexpr std::int64_t kMaxSramBytes = std::int64_t{1} << 32;
+constexpr std::int64_t kMaxPacket = 8'160;  // bytes; 255 bursts
 constexpr std::int64_t kMaxCk = 1'000'000;
 
 template <class Visitor, class Chip>
@@ -140,7 +141,7 @@ void describe_control(Visitor& visit, Chip& chip) {
 template <class Visitor, class Chip>
 void describe_networks(Visitor& visit, Chip& chip) {
     auto& noc = chip.noc;
-    visit({"noc.packet_bytes", "B", 32, kMaxWidth, "unit of transport; equals hbm.granule_bytes"}, noc.packet_bytes);
+    visit({"noc.packet_bytes", "B", 32, kMaxPacket, "unit of transport; equals hbm.granule_bytes"}, noc.packet_bytes);
     visit({"noc.tile_port_bytes_per_cycle", "B/cycle", 1, kMaxWidth, "crossbar port of a tile, each direction"},
           noc.tile_port_bytes_per_cycle);
     visit({"noc.tile_mesh_bytes_per_cycle", "B/cycle", 1, kMaxWidth, "link of the tile mesh, each direction"},
@@ -177,13 +178,13 @@ void describe_hbm(Visitor& visit, Chip& chip) {
     visit({"hbm.channels_per_stack", "", 1, kSmallCount, "channels of a stack"}, hbm.channels_per_stack);
     visit({"hbm.pseudo_channels", "", 1, 4, "pseudo-channels of a channel; they share its command buses"},
           hbm.pseudo_channels);
-    visit({"hbm.bank_groups", "", 1, 16, "bank groups of a rank"}, hbm.bank_groups);
+    visit({"hbm.bank_groups", "", 1, 8, "bank groups of a rank"}, hbm.bank_groups);
     visit({"hbm.banks_per_group", "", 1, 16, "banks of a bank group"}, hbm.banks_per_group);
     visit({"hbm.ranks", "", 1, 16, "stack ids"}, hbm.ranks);
     visit({"hbm.rows", "", 1, 1'048'576, "rows of a bank"}, hbm.rows);
     visit({"hbm.row_bytes", "B", 256, 16'384, "row of a bank"}, hbm.row_bytes);
     visit({"hbm.burst_bytes", "B", 32, 32, "one burst: the beat of the whole design"}, hbm.burst_bytes);
-    visit({"hbm.granule_bytes", "B", 32, kMaxWidth, "consecutive bytes of one pseudo-channel"}, hbm.granule_bytes);
+    visit({"hbm.granule_bytes", "B", 32, kMaxPacket, "consecutive bytes of one pseudo-channel"}, hbm.granule_bytes);
     visit({"hbm.pseudo_channel_bits", "bits", 1, 1'024, "data pins of a pseudo-channel"}, hbm.pseudo_channel_bits);
     visit({"hbm.bits_per_second_per_pin", "bit/s", 100'000'000, 100'000'000'000, "data rate; CK is a quarter of it"},
           hbm.bits_per_second_per_pin);

@@ -396,6 +396,9 @@ private:
         const std::int64_t row_set = hbm.row_bytes * hbm.bank_groups;
         require(row_set % hbm.granule_bytes == 0, "hbm.granule_bytes", hbm.granule_bytes,
                 fmt::format("a divisor of one row in every bank group ({})", row_set));
+        // The memory model keeps a bank's place within its group, over all ranks, in 64 bits.
+        require(hbm.banks_per_group * hbm.ranks <= 64, "hbm.banks_per_group", hbm.banks_per_group,
+                fmt::format("at most 64 banks in a group over all hbm.ranks ({})", hbm.ranks));
         constexpr Bytes kAddressable = Bytes{1} << 40;
         require(hbm_bytes(chip_) <= kAddressable, "hbm.rows", hbm.rows,
                 fmt::format("2^40 bytes in all, and there are {}", hbm_bytes(chip_)));

@@ -206,6 +206,8 @@ TEST_CASE("fields that do not fit together are refused at the one that was set")
     // A granule has to be a burst in every bank group, and to divide a row of each.
     CHECK_THAT(error_of("maia200", {"hbm.granule_bytes=1056", "noc.packet_bytes=1056"}), Contains("hbm.granule_bytes"));
     CHECK_THAT(error_of("maia200", {"hbm.granule_bytes=1536", "noc.packet_bytes=1536"}), Contains("hbm.granule_bytes"));
+    CHECK_THAT(error_of("maia200", {"hbm.banks_per_group=16", "hbm.ranks=5"}),
+               Contains("--set hbm.banks_per_group: found 16, allowed: at most 64 banks"));
     CHECK(error_of("maia200", {"hbm.granule_bytes=256", "noc.packet_bytes=256"}).empty());
 }
 
