@@ -3,10 +3,8 @@
 // The simulator's one entry: a verified Program on a ChipSpec -> RunResult. One simulation per process (SystemC);
 // tests run each case in its own process. Deterministic: the same inputs give the same result, whatever the order in
 // which modules are constructed.
-#include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +12,7 @@
 #include "isa/program.hpp"
 #include "isa/units.hpp"
 #include "sim/core/energy.hpp"
+#include "sim/core/report.hpp"
 
 namespace sluice::sim {
 
@@ -28,42 +27,6 @@ struct RunOptions {
     Cycle max_cycles = 0;                              ///< 0: no limit; else DeadlockError-free InputError when passed
     Cycle power_interval_cycles = 0;                   ///< 0: chosen so that a run has at most 1,000 intervals
     bool reverse_construction = false;                 ///< for the test that order does not matter
-};
-
-/// Kinds of waiting. Every cycle of an engine lane is busy, one of these, or idle (nothing in its queue and its control
-/// program is finished or has not sent anything).
-enum class WaitKind : std::uint8_t { semaphore, memory, bank_conflict, queue_full, control, throttle };
-constexpr std::size_t kWaitKindCount = 6;
-[[nodiscard]] std::string_view name(WaitKind kind);
-
-/// busy + sum(waiting) + idle == total, exactly.
-struct EngineAccount {
-    std::string path;  ///< "chip.cluster0.tile3.ttu0"
-    Cycle busy = 0;
-    std::array<Cycle, kWaitKindCount> waiting{};
-    Cycle idle = 0;
-    Cycle total = 0;
-};
-
-struct NodeAccount {
-    std::uint64_t instructions = 0;
-    Cycle first_fetch = 0;  ///< first DMA start; meaningful if instructions > 0
-    Cycle start = 0;        ///< first compute (TTU, TVP, reshaper) start; first instruction start if none computes
-    Cycle end = 0;          ///< last completion
-    Bytes hbm_read = 0, hbm_written = 0, csram = 0, tsram = 0, noc = 0;
-    EnergyCounts energy{};
-};
-
-struct CriticalSegment {
-    std::string resource;  ///< "hbm", "csram", "noc", "ttu", "tvp", "control", "semaphore", ...
-    Cycle cycles = 0;
-};
-
-struct StatValue {
-    std::string path;
-    std::string unit;
-    std::string description;
-    double value = 0;
 };
 
 struct RunResult {

@@ -40,7 +40,7 @@ enum class EnergyEvent : std::uint8_t {
     semaphore_operation,
     nic_byte,
 };
-constexpr std::size_t kEnergyEventCount = 29;
+constexpr std::size_t kEnergyEventCount = 30;
 
 struct EnergyEventInfo {
     EnergyEvent event;

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/chip/chip.hpp"
+
+#include <fmt/format.h>
+
+#include "isa/errors.hpp"
+#include "sim/chip/deadlock.hpp"
+
+namespace sluice::sim {
+
+Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const isa::Program& program,
+           Scheduler& scheduler, Ledger& ledger, bool reverse)
+    : sc_module(name), spec_(spec), scheduler_(scheduler), ledger_(ledger), transport_(scheduler, packets_, spec),
+      context_(spec, program, scheduler, transport_, ledger), gnoc_("gnoc", spec),
+      control_("control", context_, {isa::Level::chip, 0}, {}) {
+    context_.tsram.resize(static_cast<std::size_t>(isa::tile_count(spec)));
+    if (reverse) {
+        build_ports();
+        build_clusters(reverse);
+    }
+    hbm_ = std::make_unique<Hbm>(spec, scheduler, packets_, transport_, reverse);
+    if (!reverse) {
+        build_clusters(reverse);
+        build_ports();
+    }
+    std::vector<ClusterNoc*> cluster_nocs;
+    std::vector<FifoServer*> csram_ports;
+    for (const auto& cluster : clusters_) {
+        cluster_nocs.push_back(&cluster->noc());
+        csram_ports.push_back(&cluster->csram().port());
+    }
+    routes_ = std::make_unique<RouteTable>(spec, gnoc_, std::move(cluster_nocs), std::move(csram_ports));
+    transport_.connect(*routes_, *hbm_);
+    context_.semaphores.initialise(program);
+}
+
+void Chip::build_clusters(bool reverse) {
+    const auto count = static_cast<std::size_t>(spec_.soc.clusters);
+    clusters_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t c = reverse ? count - 1 - i : i;
+        clusters_[c] = std::make_unique<Cluster>(fmt::format("cluster{}", c).c_str(), context_,
+                                                 static_cast<std::uint32_t>(c), reverse);
+    }
+}
+
+void Chip::build_ports() {
+    for (std::int64_t i = 0; i < spec_.network.anc_count; ++i) {
+        ports_.push_back(std::make_unique<IdlePort>(fmt::format("anc{}", i).c_str()));
+    }
+    ports_.push_back(std::make_unique<IdlePort>("pcie"));
+}
+
+std::vector<ControlProcessor*> Chip::processors() const {
+    std::vector<ControlProcessor*> all{const_cast<ControlProcessor*>(&control_)};
+    for (const auto& cluster : clusters_) {
+        all.push_back(&cluster->control());
+        for (std::size_t i = 0; i < cluster->tiles(); ++i) {
+            all.push_back(&cluster->tile(i).control());
+        }
+    }
+    return all;
+}
+
+std::vector<Lane*> Chip::lanes() const {
+    std::vector<Lane*> all;
+    const auto add = [&all](const std::vector<Lane*>& some) { all.insert(all.end(), some.begin(), some.end()); };
+    for (const auto& cluster : clusters_) {
+        add(cluster->lanes());
+        for (std::size_t i = 0; i < cluster->tiles(); ++i) {
+            add(cluster->tile(i).lanes());
+        }
+    }
+    return all;
+}
+
+void Chip::start() {
+    const std::int64_t tiles_per_cluster = spec_.soc.tiles_per_cluster;
+    for (const isa::ControlProgram& program : context_.program.controls) {
+        std::int64_t units = 1;
+        if (program.level != isa::Level::chip) {
+            units = program.level == isa::Level::tile ? isa::tile_count(spec_) : spec_.soc.clusters;
+        }
+        if (program.first < 0 || program.count < 0 || program.first + program.count > units) {
+            throw InputError("control program " + program.name,
+                             fmt::format("runs on {} {} to {}; the chip has {}", isa::name(program.level), program.first,
+                                         program.first + program.count - 1, units));
+        }
+        for (std::int64_t unit = program.first; unit < program.first + program.count; ++unit) {
+            if (program.level == isa::Level::chip) {
+                control_.load(program);
+            } else if (program.level == isa::Level::cluster) {
+                clusters_[static_cast<std::size_t>(unit)]->control().load(program);
+            } else {
+                Cluster& cluster = *clusters_[static_cast<std::size_t>(unit / tiles_per_cluster)];
+                cluster.tile(static_cast<std::size_t>(unit % tiles_per_cluster)).control().load(program);
+            }
+        }
+    }
+    for (ControlProcessor* processor : processors()) {
+        processor->start();
+    }
+}
+
+void Chip::check_finished() const {
+    bool finished = context_.tasks.in_use() == 0 && packets_.in_use() == 0;
+    const std::vector<ControlProcessor*> all = processors();
+    for (const ControlProcessor* processor : all) {
+        finished = finished && processor->finished();
+    }
+    if (!finished) {
+        throw DeadlockError(describe_deadlock(all, lanes(), context_));
+    }
+}
+
+void Chip::finish(Cycle end) {
+    hbm_->finish(end);
+    EnergyList energy;
+    const bool all_banks = spec_.hbm.refresh == "all_bank";
+    energy.add(all_banks ? EnergyEvent::hbm_refresh_all : EnergyEvent::hbm_refresh_bank, hbm_->refreshes());
+    energy.add(EnergyEvent::hbm_standby_cycle, hbm_->geometry().pseudo_channels * end);
+    ledger_.book(kNoNode, energy, 0, end);
+    ledger_.close(end);
+}
+
+std::vector<EngineAccount> Chip::accounts(Cycle end) {
+    std::vector<EngineAccount> accounts;
+    for (Lane* lane : lanes()) {
+        accounts.push_back(lane->finish(end));
+    }
+    for (ControlProcessor* processor : processors()) {
+        accounts.push_back(processor->finish(end));
+    }
+    for (const auto& port : ports_) {
+        accounts.push_back(port->finish(end));
+    }
+    return accounts;
+}
+
+void Chip::report(StatSheet& sheet) const {
+    hbm_->report(sheet);
+    gnoc_.report(sheet);
+    for (const auto& cluster : clusters_) {
+        cluster->report(sheet);
+    }
+}
+
+}  // namespace sluice::sim

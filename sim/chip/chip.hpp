@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A chip: clusters, HBM, the global network and what stands on its ports. Built from the spec; wires the parts, hands
+// control programs to their processors, and collects accounts and stats when all has come to rest.
+#include <memory>
+#include <systemc>
+#include <vector>
+
+#include "sim/cluster/cluster.hpp"
+#include "sim/engine/idle_port.hpp"
+#include "sim/mem/hbm.hpp"
+#include "sim/noc/gnoc.hpp"
+#include "sim/noc/transport.hpp"
+
+namespace sluice::sim {
+
+class Chip final : public sc_core::sc_module {
+public:
+    Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const isa::Program& program,
+         Scheduler& scheduler, Ledger& ledger, bool reverse);
+
+    /// Gives every control processor its program and starts those that have one.
+    void start();
+
+    /// DeadlockError if anything has not come to an end.
+    void check_finished() const;
+
+    /// Brings all parts to the end of the run and books what belongs to no instruction.
+    void finish(Cycle end);
+
+    [[nodiscard]] EngineContext& context() { return context_; }
+    [[nodiscard]] const Hbm& hbm() const { return *hbm_; }
+    [[nodiscard]] std::vector<EngineAccount> accounts(Cycle end);
+    void report(StatSheet& sheet) const;
+
+private:
+    [[nodiscard]] std::vector<ControlProcessor*> processors() const;
+    [[nodiscard]] std::vector<Lane*> lanes() const;
+    void build_clusters(bool reverse);
+    void build_ports();
+
+    const isa::ChipSpec& spec_;
+    Scheduler& scheduler_;
+    Ledger& ledger_;
+    PacketPool packets_;
+    Transport transport_;
+    EngineContext context_;
+    Gnoc gnoc_;
+    std::unique_ptr<Hbm> hbm_;
+    std::vector<std::unique_ptr<Cluster>> clusters_;
+    ControlProcessor control_;
+    std::vector<std::unique_ptr<IdlePort>> ports_;
+    std::unique_ptr<RouteTable> routes_;
+};
+
+}  // namespace sluice::sim

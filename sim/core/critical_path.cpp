@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/core/critical_path.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "isa/errors.hpp"
+
+namespace sluice::sim {
+
+std::string_view name(Resource resource) {
+    switch (resource) {
+        case Resource::control: return "control";
+        case Resource::semaphore: return "semaphore";
+        case Resource::hbm: return "hbm";
+        case Resource::csram: return "csram";
+        case Resource::noc: return "noc";
+        case Resource::ttu: return "ttu";
+        case Resource::tvp: return "tvp";
+        case Resource::reshaper: return "reshaper";
+        case Resource::fence: return "fence";
+        case Resource::unrecorded: return "unrecorded";
+    }
+    return "?";
+}
+
+RecordId PathLog::add(Cycle start, Cause cause, Resource resource, Resource gap) {
+    SLUICE_CHECK(cause.at <= start, "an activity started before its cause");
+    if (records_.size() >= kMaxRecords) {
+        return kNoRecord;
+    }
+    records_.push_back({start, cause.at, cause.record, resource, gap});
+    return static_cast<RecordId>(records_.size() - 1);
+}
+
+std::vector<CriticalSegment> PathLog::walk(Cause end) const {
+    std::array<Cycle, kResourceCount> cycles{};
+    Cycle position = end.at;
+    RecordId id = end.record;
+    while (id != kNoRecord) {
+        const Record& record = records_[id];
+        SLUICE_CHECK(record.start <= position, "the critical path runs forward");
+        cycles[static_cast<std::size_t>(record.resource)] += position - record.start;
+        cycles[static_cast<std::size_t>(record.gap)] += record.start - record.cause_at;
+        position = record.cause_at;
+        id = record.cause;
+    }
+    cycles[static_cast<std::size_t>(Resource::unrecorded)] += position;
+    std::vector<CriticalSegment> segments;
+    for (std::size_t i = 0; i < kResourceCount; ++i) {
+        if (cycles[i] > 0) {
+            segments.push_back({std::string(name(static_cast<Resource>(i))), cycles[i]});
+        }
+    }
+    std::stable_sort(segments.begin(), segments.end(),
+                     [](const CriticalSegment& a, const CriticalSegment& b) { return a.cycles > b.cycles; });
+    return segments;
+}
+
+}  // namespace sluice::sim

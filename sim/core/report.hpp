@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a run reports about its parts: engines, plan nodes, the critical path, stats. Plain data.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "isa/units.hpp"
+#include "sim/core/energy.hpp"
+
+namespace sluice::sim {
+
+/// Kinds of waiting. Every cycle of an engine lane is busy, one of these, or idle (nothing in its queue and its control
+/// program is finished or has not sent anything).
+/// `engine`: ready, but the shared array works for another context.
+enum class WaitKind : std::uint8_t { semaphore, memory, bank_conflict, queue_full, control, throttle, engine };
+constexpr std::size_t kWaitKindCount = 7;
+[[nodiscard]] std::string_view name(WaitKind kind);
+
+/// busy + sum(waiting) + idle == total, exactly.
+struct EngineAccount {
+    std::string path;  ///< "chip.cluster0.tile3.ttu0"
+    Cycle busy = 0;
+    std::array<Cycle, kWaitKindCount> waiting{};
+    Cycle idle = 0;
+    Cycle total = 0;
+};
+
+struct NodeAccount {
+    std::uint64_t instructions = 0;
+    Cycle first_fetch = 0;  ///< first DMA start; meaningful if instructions > 0
+    Cycle start = 0;        ///< first compute (TTU, TVP, reshaper) start; first instruction start if none computes
+    Cycle end = 0;          ///< last completion
+    Bytes hbm_read = 0, hbm_written = 0, csram = 0, tsram = 0, noc = 0;
+    EnergyCounts energy{};
+};
+
+struct CriticalSegment {
+    std::string resource;  ///< "hbm", "csram", "noc", "ttu", "tvp", "control", "semaphore", ...
+    Cycle cycles = 0;
+};
+
+struct StatValue {
+    std::string path;
+    std::string unit;
+    std::string description;
+    double value = 0;
+};
+
+}  // namespace sluice::sim

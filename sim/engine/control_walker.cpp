@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine/control_walker.hpp"
+
+#include <fmt/format.h>
+
+#include "isa/errors.hpp"
+
+namespace sluice::sim {
+
+ControlWalker::ControlWalker(const isa::ControlProgram& program, const isa::Environment& ids)
+    : program_(program), env_(ids) {
+    stack_.push_back({&program.body, 0, 0, 1, false});
+}
+
+void ControlWalker::set_register(std::uint8_t reg, std::int64_t value) {
+    if (reg >= isa::kRegisterCount) {
+        throw InputError("control program " + program_.name, fmt::format("no register r{}", reg));
+    }
+    env_[static_cast<std::size_t>(isa::register_var(reg))] = value;
+}
+
+void ControlWalker::assign(const isa::SetRegister& assignment) {
+    const std::int64_t value = assignment.value.evaluate(env_);
+    const std::int64_t old =
+        assignment.add ? env_[static_cast<std::size_t>(isa::register_var(assignment.reg))] : 0;
+    set_register(assignment.reg, old + value);
+}
+
+void ControlWalker::enter(const isa::Loop& loop) {
+    const std::int64_t count = loop.count.evaluate(env_);
+    if (count <= 0 || !loop.body || loop.body->empty()) {
+        return;
+    }
+    if (depth_ >= isa::kMaxLoopDepth) {
+        throw InputError("control program " + program_.name,
+                         fmt::format("loops are nested deeper than {}", isa::kMaxLoopDepth));
+    }
+    env_[static_cast<std::size_t>(isa::loop_var(depth_))] = 0;
+    ++depth_;
+    stack_.push_back({loop.body.get(), 0, 0, count, true});
+}
+
+void ControlWalker::enter(const isa::If& branch) {
+    const auto& body = branch.value.evaluate(env_) >= 0 ? branch.then_body : branch.else_body;
+    if (body && !body->empty()) {
+        stack_.push_back({body.get(), 0, 0, 1, false});
+    }
+}
+
+void ControlWalker::leave_frame() {
+    Frame& frame = stack_.back();
+    if (++frame.iteration < frame.count) {
+        frame.at = 0;
+        env_[static_cast<std::size_t>(isa::loop_var(depth_ - 1))] = frame.iteration;
+        return;
+    }
+    if (frame.loop) {
+        --depth_;
+    }
+    stack_.pop_back();
+}
+
+const isa::Statement* ControlWalker::next() {
+    while (!stack_.empty()) {
+        Frame& frame = stack_.back();
+        if (frame.at == frame.block->size()) {
+            leave_frame();
+            continue;
+        }
+        const isa::Statement& statement = (*frame.block)[frame.at++];
+        if (const auto* loop = std::get_if<isa::Loop>(&statement.body)) {
+            enter(*loop);
+        } else if (const auto* branch = std::get_if<isa::If>(&statement.body)) {
+            enter(*branch);
+        } else if (const auto* assignment = std::get_if<isa::SetRegister>(&statement.body)) {
+            assign(*assignment);
+        } else {
+            return &statement;
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace sluice::sim

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Walks a control program statement by statement, without recursion or threads: an explicit stack of blocks and loop
+// counters. Loops, conditionals and registers are handled here; what costs time is handed out.
+#include <cstdint>
+#include <vector>
+
+#include "isa/program.hpp"
+
+namespace sluice::sim {
+
+class ControlWalker {
+public:
+    ControlWalker(const isa::ControlProgram& program, const isa::Environment& ids);
+
+    /// The next instruction, wait, signal or load_index in the order of execution; null at the end.
+    const isa::Statement* next();
+    [[nodiscard]] const isa::Environment& environment() const { return env_; }
+    void set_register(std::uint8_t reg, std::int64_t value);
+    [[nodiscard]] const isa::ControlProgram& program() const { return program_; }
+
+private:
+    struct Frame {
+        const isa::Block* block;
+        std::size_t at;
+        std::int64_t iteration, count;
+        bool loop;
+    };
+
+    void enter(const isa::Loop& loop);
+    void enter(const isa::If& branch);
+    void assign(const isa::SetRegister& assignment);
+    void leave_frame();
+
+    const isa::ControlProgram& program_;
+    isa::Environment env_;
+    std::vector<Frame> stack_;
+    int depth_ = 0;
+};
+
+}  // namespace sluice::sim

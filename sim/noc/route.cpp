@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/noc/route.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "isa/errors.hpp"
+
+namespace sluice::sim {
+
+RouteTable::RouteTable(const isa::ChipSpec& chip, Gnoc& gnoc, std::vector<ClusterNoc*> cluster_nocs,
+                       std::vector<FifoServer*> csram_ports)
+    : chip_(chip), gnoc_(gnoc), cluster_nocs_(std::move(cluster_nocs)), csram_ports_(std::move(csram_ports)),
+      tiles_(static_cast<std::size_t>(isa::tile_count(chip))), clusters_(static_cast<std::size_t>(chip.soc.clusters)),
+      stacks_(static_cast<std::size_t>(chip.hbm.stacks)),
+      tiles_per_cluster_(static_cast<std::size_t>(chip.soc.tiles_per_cluster)),
+      unicast_(endpoints() * endpoints(), kUnbuilt), request_latency_(endpoints() * endpoints(), 0) {
+    learn_feeders();
+}
+
+MeshPosition RouteTable::position(Endpoint e) const {
+    return in_cluster(e) ? gnoc_.floorplan().clusters[cluster_of(e)]
+                         : gnoc_.floorplan().stacks[e - tiles_ - clusters_];
+}
+
+RouteTable::Step RouteTable::source_step(Endpoint from) const {
+    if (is_tile(from)) {
+        return {&cluster_nocs_[cluster_of(from)]->egress(from % tiles_per_cluster_), 0};
+    }
+    if (in_cluster(from)) {
+        return {csram_ports_[cluster_of(from)], 0, chip_.csram.latency_cycles, ByteKind::source};
+    }
+    return {&gnoc_.stack_port(from - tiles_ - clusters_).out, 0};
+}
+
+RouteTable::Step RouteTable::sram_step(Endpoint to) const {
+    if (is_tile(to)) {
+        return {&cluster_nocs_[cluster_of(to)]->ingress(to % tiles_per_cluster_), 0, chip_.tsram.latency_cycles,
+                ByteKind::wire, RouteEnd::sram};
+    }
+    return {csram_ports_[cluster_of(to)], 0, chip_.csram.latency_cycles, ByteKind::destination, RouteEnd::sram};
+}
+
+void RouteTable::append_mesh_way(Endpoint from, Endpoint to, std::vector<Step>& steps) const {
+    const isa::NocSpec& noc = chip_.noc;
+    steps.back().wire_latency += noc.router_latency_cycles;
+    for (FifoServer* link : cluster_nocs_[cluster_of(from)]->links(from % tiles_per_cluster_, to % tiles_per_cluster_)) {
+        steps.push_back({link, noc.link_latency_cycles + noc.router_latency_cycles});
+        steps.back().cnoc_crossings = 1;
+    }
+}
+
+void RouteTable::append_global_way(Endpoint from, Endpoint to, std::vector<Step>& steps) const {
+    const isa::NocSpec& noc = chip_.noc;
+    if (in_cluster(from)) {
+        steps.back().wire_latency += noc.crossbar_latency_cycles;
+        steps.back().cnoc_crossings = 1;
+        steps.push_back({&gnoc_.cluster_port(cluster_of(from)).out, 0});
+    }
+    steps.back().wire_latency += chip_.gnoc.interface_latency_cycles + noc.router_latency_cycles;
+    steps.back().gnoc_routers = 1;
+    for (FifoServer* link : gnoc_.links(position(from), position(to))) {
+        steps.push_back({link, noc.link_latency_cycles + noc.router_latency_cycles});
+        steps.back().gnoc_links = 1;
+        steps.back().gnoc_routers = 1;
+    }
+    steps.back().wire_latency += chip_.gnoc.interface_latency_cycles;
+    if (in_cluster(to)) {
+        steps.push_back({&gnoc_.cluster_port(cluster_of(to)).in, noc.crossbar_latency_cycles});
+        steps.back().cnoc_crossings = 1;
+    } else {
+        steps.push_back(
+            {&gnoc_.stack_port(to - tiles_ - clusters_).in, 0, 0, ByteKind::wire, RouteEnd::hbm});
+    }
+}
+
+std::vector<RouteTable::Step> RouteTable::way(Endpoint from, Endpoint to) const {
+    std::vector<Step> steps{source_step(from)};
+    if (!in_cluster(from) || !in_cluster(to) || cluster_of(from) != cluster_of(to)) {
+        append_global_way(from, to, steps);
+    } else if (is_tile(from) && is_tile(to)) {
+        append_mesh_way(from, to, steps);
+    } else {
+        steps.back().wire_latency += chip_.noc.crossbar_latency_cycles;
+        steps.back().cnoc_crossings = 1;
+    }
+    if (in_cluster(to)) {
+        steps.push_back(sram_step(to));
+    }
+    return steps;
+}
+
+void RouteTable::learn_feeders() {
+    const auto count = static_cast<Endpoint>(endpoints());
+    for (Endpoint from = 0; from < count; ++from) {
+        for (Endpoint to = 0; to < count; ++to) {
+            const std::vector<Step> steps = way(from, to);
+            const FifoServer* parent = nullptr;
+            std::int64_t latency = 0;
+            Cycle request = 0;
+            for (const Step& step : steps) {
+                const auto [it, first] = feeders_.try_emplace(step.server, Feeder{parent, latency, false});
+                if (!first && (it->second.parent != parent || it->second.latency != latency)) {
+                    it->second.several = true;
+                }
+                parent = step.server;
+                latency = step.wire_latency + step.memory_latency;
+                request += static_cast<Cycle>(step.wire_latency);
+            }
+            request_latency_[from * count + to] = from == to ? 0 : request;
+        }
+    }
+}
+
+std::uint32_t RouteTable::build(const std::vector<std::vector<Step>>& ways) {
+    auto route = std::make_unique<Route>();
+    route->copies = static_cast<std::uint32_t>(ways.size());
+    std::vector<RouteNode>& nodes = route->nodes;
+    for (const std::vector<Step>& steps : ways) {
+        std::uint32_t at = RouteNode::kNone;
+        for (const Step& step : steps) {
+            std::uint32_t next = at == RouteNode::kNone ? (nodes.empty() ? RouteNode::kNone : 0) : nodes[at].first_child;
+            while (next != RouteNode::kNone && (nodes[next].server != step.server || nodes[next].end != step.end)) {
+                next = nodes[next].next_sibling;
+            }
+            if (next == RouteNode::kNone) {
+                next = static_cast<std::uint32_t>(nodes.size());
+                RouteNode node;
+                node.server = step.server;
+                node.latency = static_cast<std::uint32_t>(step.wire_latency + step.memory_latency);
+                node.bytes = step.bytes;
+                node.end = step.end;
+                node.csram = step.bytes != ByteKind::wire;
+                const Feeder& feeder = feeders_.at(step.server);
+                node.chained = at != RouteNode::kNone && !feeder.several && feeder.parent == nodes[at].server;
+                if (at != RouteNode::kNone) {
+                    node.next_sibling = nodes[at].first_child;
+                    nodes[at].first_child = next;
+                }
+                nodes.push_back(node);
+                route->gnoc_links += step.gnoc_links;
+                route->gnoc_routers += step.gnoc_routers;
+                route->cnoc_crossings += step.cnoc_crossings;
+            }
+            at = next;
+        }
+    }
+    routes_.push_back(std::move(route));
+    return static_cast<std::uint32_t>(routes_.size() - 1);
+}
+
+std::uint32_t RouteTable::unicast(Endpoint from, Endpoint to) {
+    std::uint32_t& index = unicast_[from * endpoints() + to];
+    if (index == kUnbuilt) {
+        index = build({way(from, to)});
+    }
+    return index;
+}
+
+std::uint32_t RouteTable::multicast(Endpoint from, const TransferEnd& to) {
+    const bool tiles = to.space == isa::Space::tsram;
+    const Endpoint first = tiles ? tile(to.unit) : csram(to.unit);
+    const auto [it, fresh] = multicast_.try_emplace({from, first, to.mask}, 0);
+    if (fresh) {
+        std::vector<std::vector<Step>> ways;
+        for (std::uint32_t bit = 0; bit < 64; ++bit) {
+            if ((to.mask >> bit & 1U) != 0) {
+                ways.push_back(way(from, first + bit));
+            }
+        }
+        it->second = build(ways);
+    }
+    return it->second;
+}
+
+}  // namespace sluice::sim

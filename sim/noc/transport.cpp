@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/noc/transport.hpp"
+
+#include <algorithm>
+
+namespace sluice::sim {
+
+namespace {
+
+std::uint32_t bytes_of(const Packet& packet, ByteKind kind) {
+    switch (kind) {
+        case ByteKind::wire: return packet.wire_bytes;
+        case ByteKind::source: return packet.src_bytes;
+        case ByteKind::destination: return packet.dst_bytes;
+    }
+    return 0;
+}
+
+}  // namespace
+
+Packet& Transport::prepare(PacketId& id) {
+    id = packets_.take();
+    return packets_[id];
+}
+
+Endpoint Transport::endpoint(const TransferEnd& end, const HbmPlace& place) const {
+    switch (end.space) {
+        case isa::Space::hbm: return routes_->stack(place.stack);
+        case isa::Space::csram: return routes_->csram(end.unit);
+        case isa::Space::tsram: return routes_->tile(end.unit);
+    }
+    return 0;
+}
+
+void Transport::launch(PacketId id) {
+    Packet& packet = packets_[id];
+    Transfer& transfer = *packet.transfer;
+    if (transfer.src.space == isa::Space::hbm) {
+        packet.src_place = hbm_->decode(packet.src_offset, packet.src_bytes);
+    }
+    if (transfer.dst.space == isa::Space::hbm) {
+        packet.dst_place = hbm_->decode(packet.dst_offset, packet.dst_bytes);
+    }
+    const Endpoint from = endpoint(transfer.src, packet.src_place);
+    packet.route = transfer.dst.mask != 0 ? routes_->multicast(from, transfer.dst)
+                                          : routes_->unicast(from, endpoint(transfer.dst, packet.dst_place));
+    const Route& route = routes_->route(packet.route);
+    packet.copies = route.copies;
+    packet.launched = scheduler_.now();
+    packet.landed = 0;
+    transfer.wire_bytes += packet.wire_bytes;
+    transfer.src_bytes += packet.src_bytes;
+    transfer.dst_bytes += std::uint64_t{packet.dst_bytes} * route.copies;
+    transfer.cnoc_bytes += std::uint64_t{packet.wire_bytes} * route.cnoc_crossings;
+    transfer.gnoc_link_bytes += std::uint64_t{packet.wire_bytes} * route.gnoc_links;
+    transfer.gnoc_router_bytes += std::uint64_t{packet.wire_bytes} * route.gnoc_routers;
+    if (from == transfer.issuer) {
+        at_source(id);
+    } else {
+        scheduler_.after(routes_->request_latency(transfer.issuer, from), Phase::arrive, *this, kRequest, id);
+    }
+}
+
+void Transport::at_source(PacketId id) {
+    switch (packets_[id].transfer->src.space) {
+        case isa::Space::hbm: hbm_->read(id); return;
+        case isa::Space::csram: cross(id, 0, scheduler_.now()); return;
+        case isa::Space::tsram: cross(id, 0, scheduler_.now() + tsram_latency_); return;
+    }
+}
+
+void Transport::cross(PacketId id, std::uint32_t index, Cycle ready) {
+    Packet& packet = packets_[id];
+    const Route& route = routes_->route(packet.route);
+    const RouteNode& node = route.nodes[index];
+    const Crossing crossing = node.server->reserve(ready, bytes_of(packet, node.bytes));
+    if (node.csram) {
+        packet.transfer->csram_cycles += crossing.tail - ready + node.latency;
+    }
+    if (node.end == RouteEnd::sram) {
+        land(id, crossing.tail + node.latency);
+        return;
+    }
+    if (node.end == RouteEnd::hbm) {
+        scheduler_.at(crossing.tail + node.latency, Phase::arrive, *this, kHbmWrite, id);
+        return;
+    }
+    for (std::uint32_t child = node.first_child; child != RouteNode::kNone; child = route.nodes[child].next_sibling) {
+        const RouteNode& next = route.nodes[child];
+        const Cycle tail = crossing.tail + node.latency;
+        const Cycle needed = next.server->cycles(bytes_of(packet, next.bytes));
+        const Cycle next_ready = std::max(crossing.head + node.latency, tail > needed ? tail - needed : 0);
+        if (next.chained) {
+            cross(id, child, next_ready);
+        } else {
+            scheduler_.at(next_ready, Phase::arrive, *this, kEnter, std::uint64_t{child} << 32 | id);
+        }
+    }
+}
+
+void Transport::land(PacketId id, Cycle cycle) {
+    Packet& packet = packets_[id];
+    packet.landed = std::max(packet.landed, cycle);
+    if (--packet.copies > 0) {
+        return;
+    }
+    packet.transfer->total_cycles += packet.landed - packet.launched;
+    packet.owner->on_landing(packet, packet.landed);
+    packets_.give_back(id);
+}
+
+void Transport::read_done(PacketId id, Cycle cycle) {
+    scheduler_.at(cycle, Phase::arrive, *this, kEnter, id);
+}
+
+void Transport::write_done(PacketId id, Cycle cycle) {
+    land(id, cycle);
+}
+
+void Transport::on_event(std::uint32_t kind, std::uint64_t payload) {
+    const auto id = static_cast<PacketId>(payload);
+    switch (kind) {
+        case kEnter: cross(id, static_cast<std::uint32_t>(payload >> 32), scheduler_.now()); return;
+        case kRequest: at_source(id); return;
+        case kHbmWrite: hbm_->write(id); return;
+    }
+}
+
+}  // namespace sluice::sim

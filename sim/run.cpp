@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/run.hpp"
+
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "sim/chip/chip.hpp"
+
+namespace sluice::sim {
+
+namespace {
+
+constexpr std::uint64_t kMaxCountedStatements = 5'000'000;  // about 0.1 s of host time
+
+/// Instructions that the control programs will issue; 0 if counting would take too long.
+std::uint64_t count_instructions(const isa::ChipSpec& chip, const isa::Program& program) {
+    std::uint64_t instructions = 0;
+    std::uint64_t statements = 0;
+    std::map<std::string, const isa::IndexTable*> tables;
+    for (const isa::IndexTable& table : program.tables) {
+        tables.emplace(table.name, &table);
+    }
+    const std::int64_t tiles = chip.soc.tiles_per_cluster;
+    for (const isa::ControlProgram& control : program.controls) {
+        for (std::int64_t unit = control.first; unit < control.first + control.count; ++unit) {
+            const bool on_tile = control.level == isa::Level::tile;
+            isa::Environment ids{};
+            ids[static_cast<std::size_t>(isa::Var::tile)] = on_tile ? unit % tiles : 0;
+            ids[static_cast<std::size_t>(isa::Var::cluster)] = on_tile ? unit / tiles : unit;
+            ids[static_cast<std::size_t>(isa::Var::self)] = on_tile ? unit : unit * tiles;
+            ControlWalker walker(control, ids);
+            while (const isa::Statement* statement = walker.next()) {
+                if (++statements > kMaxCountedStatements) {
+                    return 0;
+                }
+                if (const auto* load = std::get_if<isa::LoadIndex>(&statement->body)) {
+                    const auto it = tables.find(load->table);
+                    if (it == tables.end()) {
+                        return 0;  // the run itself will say so
+                    }
+                    walker.set_register(load->reg,
+                                        isa::index_value(*it->second, load->element.evaluate(walker.environment())));
+                } else if (std::holds_alternative<isa::Instruction>(statement->body)) {
+                    ++instructions;
+                }
+            }
+        }
+    }
+    return instructions;
+}
+
+/// Calls the user's function every few 100 ms of host time.
+class ProgressReporter {
+public:
+    ProgressReporter(const std::function<void(const Progress&)>& report, std::uint64_t total, const TaskPool& tasks)
+        : report_(report), total_(total), tasks_(tasks), last_(Clock::now()) {}
+
+    void operator()(Cycle cycle) {
+        const Clock::time_point now = Clock::now();
+        if (now - last_ >= std::chrono::milliseconds(200)) {
+            last_ = now;
+            report_({cycle, tasks_.retired(), total_});
+        }
+    }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    const std::function<void(const Progress&)>& report_;
+    std::uint64_t total_;
+    const TaskPool& tasks_;
+    Clock::time_point last_;
+};
+
+RunResult collect(Chip& chip, const Scheduler& scheduler, const Ledger& ledger, Cycle end) {
+    RunResult result;
+    result.cycles = end;
+    result.seconds = static_cast<double>(scheduler.clock().time_of(end)) / static_cast<double>(kFemtosecondsPerSecond);
+    result.events = scheduler.events();
+    result.hbm_read = chip.hbm().read_bytes();
+    result.hbm_written = chip.hbm().written_bytes();
+    result.engines = chip.accounts(end);
+    result.nodes = ledger.nodes();
+    result.critical_path = chip.context().path.walk(chip.context().end);
+    result.power_interval_cycles = ledger.interval_cycles();
+    result.intervals = ledger.intervals();
+    result.energy = ledger.total();
+    StatSheet sheet(end);
+    chip.report(sheet);
+    result.stats = sheet.take();
+    return result;
+}
+
+}  // namespace
+
+RunResult run(const isa::ChipSpec& spec, const isa::Program& program, const RunOptions& options) {
+    const SimulationContext simulation;
+    Ledger ledger(options.power_interval_cycles);
+    ledger.reserve_nodes(isa::node_names(program).size());
+    Scheduler scheduler("scheduler", ClockDomain(static_cast<std::uint64_t>(spec.clock.core_hz)));
+    scheduler.limit_cycles(options.max_cycles);
+    Chip chip("chip", spec, program, scheduler, ledger, options.reverse_construction);
+    if (options.on_progress) {
+        const std::uint64_t total = count_instructions(spec, program);
+        scheduler.on_pulse(ProgressReporter(options.on_progress, total, chip.context().tasks));
+    }
+    chip.start();
+    scheduler.run();
+    chip.check_finished();
+    const Cycle end = chip.context().end.at;
+    chip.finish(end);
+    return collect(chip, scheduler, ledger, end);
+}
+
+}  // namespace sluice::sim
