@@ -160,8 +160,9 @@ void HbmTiming::summarise(std::size_t set) {
     s.row = bank(set, 0).row;
     for (std::size_t group = 0; group < groups_; ++group) {
         const Bank& b = bank(set, group);
-        s.activate_ready = std::max(s.activate_ready, b.activate_ready);
-        s.precharge_ready = std::max(s.precharge_ready, b.precharge_ready);
+        // The ACTs of a set follow each other at nRRDS at best, so bank i may be ready that much later.
+        s.activate_ready = std::max(s.activate_ready, minus(b.activate_ready, group * rrds_));
+        s.precharge_ready = std::max(s.precharge_ready, minus(b.precharge_ready, group * rrds_));
         for (std::size_t w = 0; w < 2; ++w) {
             s.column_ready[w] = std::max(s.column_ready[w], minus(b.column_ready[w], group * spacing_));
         }

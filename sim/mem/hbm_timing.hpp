@@ -106,7 +106,7 @@ private:
         std::uint32_t row = kClosed;
     };
     struct Set {
-        // The latest over the set's banks, so that a scheduler can look at many accesses cheaply.
+        // The latest over the set's banks, less their stagger, so that a scheduler can look at many accesses cheaply.
         Ck activate_ready = 0;
         Ck precharge_ready = 0;
         std::array<Ck, 2> column_ready{};  // of the first burst: bank i has 2i CK longer

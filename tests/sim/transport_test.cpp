@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does the network move random traffic exactly as a reference does that books every resource cycle by cycle?
+#include "sim/noc/transport.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "sim/mem/sram.hpp"
+#include "tests/sim/test_chip.hpp"
+
+using namespace sluice;
+
+namespace {
+
+/// HBM that answers a fixed time after it was asked; where an address lies is its stack.
+struct FixedHbm final : sim::MemoryPort {
+    static constexpr Cycle kLatency = 100;
+    static constexpr std::uint64_t kStackBytes = 1 << 20;
+    FixedHbm(sim::Scheduler& s, sim::DataPort& d) : scheduler(s), data(d) {}
+    [[nodiscard]] sim::HbmPlace decode(std::uint64_t address, std::uint32_t) const override {
+        sim::HbmPlace place;
+        place.stack = static_cast<std::uint8_t>(address / kStackBytes);
+        return place;
+    }
+    void read(sim::PacketId packet) override { data.read_done(packet, scheduler.now() + kLatency); }
+    void write(sim::PacketId packet) override { data.write_done(packet, scheduler.now() + kLatency); }
+    sim::Scheduler& scheduler;
+    sim::DataPort& data;
+};
+
+struct Shot {
+    Cycle at = 0;
+    sim::Transfer transfer;
+    std::uint64_t src_offset = 0, dst_offset = 0;
+    std::uint32_t bytes = 0;
+    Cycle landed = 0;
+};
+
+/// The networks of a chip without engines: packets are shot from outside.
+struct Bench final : sim::EventTarget, sim::PacketOwner {
+    explicit Bench(const isa::ChipSpec& spec)
+        : chip(spec), scheduler("scheduler", sim::ClockDomain(static_cast<std::uint64_t>(spec.clock.core_hz))),
+          transport(scheduler, packets, chip), gnoc("gnoc", chip), hbm(scheduler, transport) {
+        std::vector<sim::ClusterNoc*> nocs;
+        std::vector<sim::FifoServer*> ports;
+        for (std::int64_t c = 0; c < chip.soc.clusters; ++c) {
+            cluster_nocs.push_back(std::make_unique<sim::ClusterNoc>(("noc" + std::to_string(c)).c_str(), chip));
+            csrams.push_back(std::make_unique<sim::Csram>(("csram" + std::to_string(c)).c_str(), chip.csram));
+            nocs.push_back(cluster_nocs.back().get());
+            ports.push_back(&csrams.back()->port());
+        }
+        routes = std::make_unique<sim::RouteTable>(chip, gnoc, nocs, ports);
+        transport.connect(*routes, hbm);
+    }
+    void run(std::vector<Shot>& traffic) {
+        shots = &traffic;
+        for (std::size_t i = 0; i < traffic.size(); ++i) {
+            scheduler.at(traffic[i].at, sim::Phase::arbitrate, *this, 0, i);
+        }
+        scheduler.run();
+    }
+    void on_event(std::uint32_t, std::uint64_t i) override {
+        Shot& shot = (*shots)[i];
+        sim::PacketId id = 0;
+        sim::Packet& packet = transport.prepare(id);
+        packet.transfer = &shot.transfer;
+        packet.owner = this;
+        packet.tag = static_cast<std::uint32_t>(i);
+        packet.src_offset = shot.src_offset;
+        packet.dst_offset = shot.dst_offset;
+        packet.src_bytes = packet.dst_bytes = packet.wire_bytes = shot.bytes;
+        transport.launch(id);
+    }
+    void on_landing(sim::Packet& packet, Cycle cycle) override { (*shots)[packet.tag].landed = cycle; }
+
+    isa::ChipSpec chip;
+    sim::Scheduler scheduler;
+    sim::PacketPool packets;
+    sim::Transport transport;
+    sim::Gnoc gnoc;
+    FixedHbm hbm;
+    std::vector<std::unique_ptr<sim::ClusterNoc>> cluster_nocs;
+    std::vector<std::unique_ptr<sim::Csram>> csrams;
+    std::unique_ptr<sim::RouteTable> routes;
+    std::vector<Shot>* shots = nullptr;
+};
+
+/// The reference: no closed form and no free-at time. A resource is a row of cycles with so many bytes left in each.
+class Reference {
+public:
+    explicit Reference(Bench& bench) : bench_(bench) {}
+
+    std::vector<Cycle> run(const std::vector<Shot>& shots) {
+        landed_.assign(shots.size(), 0);
+        shots_ = &shots;
+        for (std::size_t i = 0; i < shots.size(); ++i) {
+            later(shots[i].at, 1, {Step::launch, i, 0});
+        }
+        // (cycle, phase, order): each step may add steps at or after its own place.
+        while (!steps_.empty()) {
+            const auto [key, step] = *steps_.begin();
+            steps_.erase(steps_.begin());
+            now_ = std::get<0>(key);
+            phase_ = std::get<1>(key);
+            take(step);
+        }
+        return landed_;
+    }
+
+private:
+    struct Step {
+        enum Kind { launch, source, enter, write } kind;
+        std::size_t shot;
+        std::uint32_t node;
+    };
+    struct Row {
+        std::vector<std::uint32_t> used;  // by cycle
+        Cycle last = 0;
+    };
+    using Key = std::tuple<Cycle, int, std::uint64_t>;
+
+    void later(Cycle cycle, int phase, Step step) {
+        if (cycle == now_ && phase < phase_) {
+            phase = phase_;
+        }
+        steps_.emplace(Key{cycle, phase, order_++}, step);
+    }
+
+    [[nodiscard]] sim::Endpoint endpoint(const sim::TransferEnd& end, std::uint64_t offset) const {
+        switch (end.space) {
+            case isa::Space::hbm:
+                return bench_.routes->stack(static_cast<std::size_t>(offset / FixedHbm::kStackBytes));
+            case isa::Space::csram: return bench_.routes->csram(end.unit);
+            case isa::Space::tsram: break;
+        }
+        return bench_.routes->tile(end.unit);
+    }
+    [[nodiscard]] const sim::Route& route(const Shot& s) const {
+        const sim::Endpoint from = endpoint(s.transfer.src, s.src_offset);
+        return bench_.routes->route(s.transfer.dst.mask != 0
+                                        ? bench_.routes->multicast(from, s.transfer.dst)
+                                        : bench_.routes->unicast(from, endpoint(s.transfer.dst, s.dst_offset)));
+    }
+
+    void take(const Step& step) {
+        const Shot& s = (*shots_)[step.shot];
+        const bool tile = s.transfer.src.space == isa::Space::tsram;
+        switch (step.kind) {
+            case Step::launch: {
+                const sim::Endpoint from = endpoint(s.transfer.src, s.src_offset);
+                if (from == s.transfer.issuer) {
+                    take({Step::source, step.shot, 0});
+                } else {
+                    later(now_ + bench_.routes->request_latency(s.transfer.issuer, from), 0, {Step::source, step.shot, 0});
+                }
+                break;
+            }
+            case Step::source:
+                if (s.transfer.src.space == isa::Space::hbm) {
+                    later(now_ + FixedHbm::kLatency, 0, {Step::enter, step.shot, 0});
+                } else {
+                    cross(step.shot, 0, now_ + (tile ? static_cast<Cycle>(bench_.chip.tsram.latency_cycles) : 0));
+                }
+                break;
+            case Step::enter: cross(step.shot, step.node, now_); break;
+            case Step::write: landed_[step.shot] = std::max(landed_[step.shot], now_ + FixedHbm::kLatency); break;
+        }
+    }
+
+    void cross(std::size_t i, std::uint32_t index, Cycle ready) {
+        const Shot& s = (*shots_)[i];
+        const sim::Route& way = route(s);
+        const sim::RouteNode& node = way.nodes[index];
+        // Byte after byte into the cycles that have room, not before what was booked last.
+        Row& row = rows_[node.server];
+        const auto width = static_cast<std::uint32_t>(node.server->width());
+        std::uint32_t left = s.bytes;
+        Cycle head = 0;
+        Cycle cycle = std::max(ready, row.last);
+        for (bool first = true; left > 0; ++cycle) {
+            row.used.resize(std::max<std::size_t>(row.used.size(), cycle + 1), 0);
+            const std::uint32_t moved = std::min(left, width - row.used[cycle]);
+            row.used[cycle] += moved;
+            left -= moved;
+            if (moved > 0 && first) {
+                head = cycle;
+                first = false;
+            }
+            row.last = cycle;
+        }
+        const Cycle tail = row.last + 1;
+        if (node.end == sim::RouteEnd::sram) {
+            landed_[i] = std::max(landed_[i], tail + node.latency);
+        } else if (node.end == sim::RouteEnd::hbm) {
+            later(tail + node.latency, 0, {Step::write, i, 0});
+        }
+        for (std::uint32_t child = node.first_child; child != sim::RouteNode::kNone; child = way.nodes[child].next_sibling) {
+            const sim::RouteNode& next = way.nodes[child];
+            // The last byte, which crosses here in cycle tail - 1, must be there in the last of its cycles there.
+            const auto needed = static_cast<Cycle>((s.bytes + next.server->width() - 1) / next.server->width());
+            Cycle start = head + node.latency;
+            while (start + needed - 1 < tail - 1 + node.latency) {
+                ++start;
+            }
+            if (next.chained) {
+                cross(i, child, start);
+            } else {
+                later(start, 0, {Step::enter, i, child});
+            }
+        }
+    }
+
+    Bench& bench_;
+    const std::vector<Shot>* shots_ = nullptr;
+    std::vector<Cycle> landed_;
+    std::map<Key, Step> steps_;
+    std::map<const sim::FifoServer*, Row> rows_;
+    std::uint64_t order_ = 0;
+    Cycle now_ = 0;
+    int phase_ = 0;
+};
+
+sim::TransferEnd random_end(std::mt19937_64& random, const isa::ChipSpec& chip) {
+    switch (random() % 3) {
+        case 0: return {isa::Space::hbm, 0, 0};
+        case 1: return {isa::Space::csram, static_cast<std::uint32_t>(random() % static_cast<std::uint64_t>(chip.soc.clusters)), 0};
+        default: return {isa::Space::tsram, static_cast<std::uint32_t>(random() % static_cast<std::uint64_t>(isa::tile_count(chip))), 0};
+    }
+}
+
+std::vector<Shot> random_traffic(std::mt19937_64& random, const Bench& bench, std::size_t count, std::uint64_t gap) {
+    std::vector<Shot> shots(count);
+    Cycle at = 0;
+    const isa::ChipSpec& chip = bench.chip;
+    for (Shot& s : shots) {
+        at += random() % gap;
+        s.at = at;
+        s.transfer.src = random_end(random, chip);
+        s.transfer.dst = random_end(random, chip);
+        const auto stacks = static_cast<std::uint64_t>(chip.hbm.stacks);
+        s.src_offset = random() % stacks * FixedHbm::kStackBytes;
+        s.dst_offset = random() % stacks * FixedHbm::kStackBytes;
+        s.bytes = static_cast<std::uint32_t>(random() % 3 == 0 ? 1 + random() % 1024 : 1024);
+        if (s.transfer.dst.space == isa::Space::tsram && random() % 3 == 0) {
+            const auto tiles = static_cast<std::uint32_t>(chip.soc.tiles_per_cluster);
+            s.transfer.dst.unit = s.transfer.dst.unit / tiles * tiles;
+            s.transfer.dst.mask = 1 + random() % ((1ULL << tiles) - 1);
+        } else if (s.transfer.dst.space == isa::Space::csram && random() % 3 == 0) {
+            s.transfer.dst.unit = 0;
+            s.transfer.dst.mask = 1 + random() % ((1ULL << chip.soc.clusters) - 1);
+        }
+        const bool by_tile = random() % 2 == 0;
+        const std::uint64_t engines = by_tile ? static_cast<std::uint64_t>(isa::tile_count(chip))
+                                              : static_cast<std::uint64_t>(chip.soc.clusters);
+        const std::size_t engine = random() % engines;
+        s.transfer.issuer = by_tile ? bench.routes->tile(engine) : bench.routes->csram(engine);
+    }
+    return shots;
+}
+
+void compare(const isa::ChipSpec& chip, std::uint64_t seed, std::size_t count, std::uint64_t gap) {
+    const sim::SimulationContext simulation;
+    Bench bench(chip);
+    std::mt19937_64 random(seed);
+    std::vector<Shot> shots = random_traffic(random, bench, count, gap);
+    const std::vector<Cycle> expected = Reference(bench).run(shots);
+    bench.run(shots);
+    for (std::size_t i = 0; i < shots.size(); ++i) {
+        INFO("packet " << i << " of " << shots[i].bytes << " bytes shot at " << shots[i].at);
+        REQUIRE(shots[i].landed == expected[i]);
+    }
+    CHECK(bench.packets.in_use() == 0);
+}
+
+}  // namespace
+
+TEST_CASE("random traffic on the shipped chip lands in the reference's cycles, crowded or not") {
+    compare(test::maia200(), 1, 6000, 2);
+    compare(test::maia200(), 2, 3000, 20);
+}
+
+TEST_CASE("random traffic on odd chips lands in the reference's cycles") {
+    isa::ChipSpec chip = test::maia200();
+    chip.soc = {3, 5, 4, 2};
+    chip.hbm.stacks = 5;
+    chip.noc.tile_port_bytes_per_cycle = 100;
+    chip.noc.tile_mesh_bytes_per_cycle = 300;
+    chip.gnoc.link_bytes_per_cycle = 700;
+    chip.csram.bytes_per_cycle = 1500;
+    compare(chip, 3, 4000, 3);
+    chip.soc = {8, 3, 3, 3};
+    compare(chip, 4, 4000, 2);
+    compare(test::toy(), 5, 3000, 6);
+}
+
+TEST_CASE("resources that one other alone feeds are booked without an event") {
+    const sim::SimulationContext simulation;
+    Bench bench(test::maia200());
+    // A stack at the left edge is the only one to send east from its router.
+    const sim::Route& route = bench.routes->route(bench.routes->unicast(bench.routes->stack(0), bench.routes->csram(3)));
+    REQUIRE(route.nodes.size() >= 4);
+    CHECK(route.nodes[1].chained);
+    CHECK_FALSE(route.nodes.back().chained);
+}
+
+TEST_CASE("the floorplan gives every port a place, for any counts") {
+    for (const std::int64_t clusters : {1, 2, 3, 4, 8}) {
+        for (const std::int64_t stacks : {1, 2, 3, 6, 8}) {
+            isa::ChipSpec chip = test::maia200();
+            chip.soc.clusters = clusters;
+            chip.hbm.stacks = stacks;
+            const sim::Floorplan plan(chip);
+            const auto inside = [&](const sim::MeshPosition& p) {
+                return p.x >= 0 && p.x < sim::Floorplan::kColumns && p.y >= 0 && p.y < plan.rows;
+            };
+            std::vector<sim::MeshPosition> taken;
+            for (const auto* group : {&plan.clusters, &plan.stacks}) {
+                for (const sim::MeshPosition& p : *group) {
+                    CHECK(inside(p));
+                    CHECK(std::find(taken.begin(), taken.end(), p) == taken.end());
+                    taken.push_back(p);
+                }
+            }
+            CHECK(inside(plan.pcie));
+        }
+    }
+    const sim::Floorplan maia(test::maia200());
+    CHECK(maia.rows == 3);
+    CHECK(maia.clusters[3] == sim::MeshPosition{2, 2});
+    CHECK(maia.stacks[5] == sim::MeshPosition{3, 2});
+}
