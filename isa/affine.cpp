@@ -7,6 +7,13 @@
 
 namespace sluice::isa {
 
+std::string_view name(Var var) {
+    static constexpr std::array<std::string_view, kVarCount> kNames{"i0", "i1", "i2",   "i3",      "i4",  "i5", "i6",
+                                                                    "i7", "r0", "r1",   "r2",      "r3",  "r4", "r5",
+                                                                    "r6", "r7", "tile", "cluster", "self"};
+    return kNames[static_cast<std::size_t>(var)];
+}
+
 Affine operator+(const Affine& a, const Affine& b) {
     if (a.ring != 0 || b.ring != 0) {
         const Affine& ring = a.ring != 0 ? a : b;

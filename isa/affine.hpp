@@ -5,6 +5,7 @@
 // instruction is issued.
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace sluice::isa {
@@ -35,6 +36,8 @@ constexpr std::size_t kVarCount = 19;
 constexpr int kMaxLoopDepth = 8;
 constexpr int kRegisterCount = 8;
 
+/// "i0", "r3", "tile", "cluster", "self".
+[[nodiscard]] std::string_view name(Var var);
 [[nodiscard]] constexpr Var loop_var(int depth) {
     return static_cast<Var>(depth);
 }

@@ -94,7 +94,7 @@ private:
 
     /// Set a attends to a whole chunks and, masked, to its own.
     void emit_causal() {
-        const Affine set = isa::variable(isa::register_var(reg::row));
+        const Affine set = local_set() + attention_.first_set;
         tile_.branch(
             set - 1,
             [&] {
@@ -117,6 +117,11 @@ private:
             });
     }
 
+    /// Prefill: sets of this chunk are dealt from the last, which attends to most, to the first.
+    [[nodiscard]] Affine local_set() const {
+        return Affine(attention_.sets - 1) - isa::variable(isa::register_var(reg::row));
+    }
+
     void load_queries() {
         const std::int64_t kv_block = block(shape_.kv);
         const std::int64_t heads = shape_.heads_per_kv();
@@ -126,8 +131,7 @@ private:
         const Affine head = isa::variable(isa::register_var(reg::head), heads * 2 * kv_block);
         std::vector<DmaMacro> macros;
         if (shape_.causal) {
-            const Affine set_row = (isa::variable(isa::register_var(reg::row)) - attention_.first_set) *
-                                   (shape_.set_row_blocks * row_stride);
+            const Affine set_row = local_set() * (shape_.set_row_blocks * row_stride);
             for (std::int64_t r = 0; r < shape_.set_row_blocks; ++r) {
                 macros.push_back(
                     {emit_.own_csram(Affine(attention_.q_buffer + r * row_stride) + set_row + head),
@@ -306,8 +310,7 @@ private:
         const Affine head = isa::variable(isa::register_var(reg::head), heads * dim_ * out_block);
         std::vector<DmaMacro> macros;
         if (shape_.causal) {
-            const Affine set_row = (isa::variable(isa::register_var(reg::row)) - attention_.first_set) *
-                                   (shape_.set_row_blocks * row_stride);
+            const Affine set_row = local_set() * (shape_.set_row_blocks * row_stride);
             for (std::int64_t r = 0; r < shape_.set_row_blocks; ++r) {
                 macros.push_back({emit_.tsram(emit_.memory.out.at(r * heads * dim_ * out_block)),
                                   emit_.group_csram(Affine(attention_.out_buffer + r * row_stride) + set_row + head),
@@ -347,16 +350,67 @@ private:
     Affine cache_, first_;
 };
 
-/// row = position / kv_heads, head = position mod kv_heads, by repeated subtraction: position < tiles.
-void start_unit_counters(Emitter& emit, const Affine& position, std::int64_t kv_heads, std::int64_t rows) {
-    const std::int64_t most = emit.grouping.tiles_per_group();
-    emit.tile.set_register(reg::row, 0, 0, rows);
-    emit.tile.set_register(reg::head, position, 0, most);
-    emit.tile.loop(most / kv_heads, [&](const Affine&) {
-        emit.tile.branch(isa::variable(isa::register_var(reg::head)) - kv_heads, [&] {
-            emit.tile.add_register(reg::head, -kv_heads, 0, most);
-            emit.tile.add_register(reg::row, 1, 0, rows + most);
+/// The counters of a tile's work units: unit number = row * kv_heads + head, first the tile's position, then `tiles`
+/// on. Every register stays in its range at every step, so that the verifier can bound the addresses.
+class UnitCounters {
+public:
+    UnitCounters(Emitter& emit, std::int64_t heads, std::int64_t rows)
+        : tile_(emit.tile), heads_(heads), rows_(rows), tiles_(emit.grouping.tiles_per_group()) {}
+
+    /// row = position / heads, head = position mod heads, by repeated subtraction.
+    void start(const Affine& position) {
+        const Affine rest = isa::variable(isa::register_var(reg::token));
+        tile_.set_register(reg::token, position, 0, tiles_ - 1);
+        tile_.set_register(reg::row, 0, 0, rows_ - 1);
+        tile_.loop(std::min((tiles_ - 1) / heads_, rows_ - 1), [&](const Affine&) {
+            tile_.branch(rest - heads_, [&] {
+                tile_.add_register(reg::token, -heads_, 0, tiles_ - 1);
+                tile_.add_register(reg::row, 1, 0, rows_ - 1);
+            });
         });
+        tile_.set_register(reg::head, rest, 0, heads_ - 1);
+    }
+    void advance() {
+        const std::int64_t step = tiles_ % heads_;
+        const std::int64_t row_step = tiles_ / heads_;
+        tile_.branch(
+            isa::variable(isa::register_var(reg::head)) - (heads_ - step),
+            [&] {
+                tile_.add_register(reg::head, step - heads_, 0, heads_ - 1);
+                tile_.add_register(reg::row, row_step + 1, 0, rows_ - 1);
+            },
+            [&] {
+                tile_.add_register(reg::head, step, 0, heads_ - 1);
+                tile_.add_register(reg::row, row_step, 0, rows_ - 1);
+            });
+    }
+
+private:
+    ControlBuilder& tile_;
+    std::int64_t heads_, rows_, tiles_;
+};
+
+/// The tile's units of one round: `rows` x kv_heads units dealt in turn to the tiles of the group.
+void emit_units(Emitter& emit, const Attention& attention, const Affine& row_block, std::int64_t rows,
+                std::int64_t count) {
+    ControlBuilder& tile = emit.tile;
+    const AttentionShape& shape = attention.shape;
+    if (count == 0) {
+        tile.branch(row_block * -1, [&] {
+            tile.fence(queue::kStream, {{own_tile_sem(tile_sem::go_kv), 1}}, {}, "no attention here");
+        });
+        return;
+    }
+    UnitCounters counters(emit, shape.kv_heads, rows);
+    counters.start(isa::variable(isa::Var::self) - emit.first_tile());
+    tile.loop(count, [&](const Affine& i) {
+        Affine cache = isa::variable(isa::register_var(reg::head), shape.cache_bytes());
+        if (!shape.causal) {
+            cache = cache + (isa::variable(isa::register_var(reg::row)) + row_block * kBlockEdge) *
+                                (shape.kv_heads * shape.cache_bytes());
+        }
+        WorkUnit(emit, attention, row_block).emit(cache, i + row_block);
+        tile.branch(Affine(count - 2) - i, [&] { counters.advance(); });
     });
 }
 
@@ -397,59 +451,27 @@ void emit_attention_tile(Emitter& emit, const Attention& attention) {
     const AttentionShape& shape = attention.shape;
     const Affine position = isa::variable(isa::Var::self) - emit.first_tile();
     const std::int64_t tiles = emit.grouping.tiles_per_group();
-    const std::int64_t heads = shape.kv_heads;
     tile.fence(queue::kLoad, {{own_tile_sem(tile_sem::go), 1}}, {}, "queries ready");
 
     // Decode deals each block of 32 sequences in turn; prefill has one such round over its sets.
-    const std::int64_t rounds = shape.causal ? 1 : ceil_div(attention.sequences, kBlockEdge);
     const auto round = [&](const Affine& row_block, std::int64_t rows) {
-        const Split split{rows * heads, tiles};
-        const auto units = [&](std::int64_t count) {
-            start_unit_counters(emit, position, heads, rows);
-            if (shape.causal) {
-                // Sets in falling order, so that the longest come first: row = sets - 1 - dealt row, in this chunk.
-                tile.set_register(
-                    reg::row,
-                    Affine(attention.sets - 1) + attention.first_set - isa::variable(isa::register_var(reg::row)), 0,
-                    shape.cache_blocks);
-            }
-            const std::int64_t direction = shape.causal ? -1 : 1;
-            const std::int64_t row_limit = shape.causal ? shape.cache_blocks : rows + tiles;
-            const std::int64_t row_floor = shape.causal ? -tiles : 0;
-            tile.loop(count, [&](const Affine& i) {
-                Affine cache = isa::variable(isa::register_var(reg::head), shape.cache_bytes());
-                if (!shape.causal) {
-                    cache = cache + (isa::variable(isa::register_var(reg::row)) + row_block * kBlockEdge) *
-                                        (heads * shape.cache_bytes());
-                }
-                WorkUnit(emit, attention, row_block).emit(cache, i + row_block);
-                tile.add_register(reg::row, (tiles / heads) * direction, row_floor, row_limit);
-                tile.add_register(reg::head, tiles % heads, 0, 2 * heads);
-                tile.branch(isa::variable(isa::register_var(reg::head)) - heads, [&] {
-                    tile.add_register(reg::head, -heads, 0, 2 * heads);
-                    tile.add_register(reg::row, direction, row_floor, row_limit);
-                });
-            });
-            if (count == 0) {
-                tile.branch(row_block * -1, [&] {
-                    tile.fence(queue::kStream, {{own_tile_sem(tile_sem::go_kv), 1}}, {}, "no attention here");
-                });
-            }
-        };
+        const Split split{rows * shape.kv_heads, tiles};
         if (split.remainder() == 0) {
-            units(split.most());
-        } else {
-            tile.branch(
-                Affine(split.remainder() - 1) - position, [&] { units(split.most()); }, [&] { units(split.least()); });
+            emit_units(emit, attention, row_block, rows, split.most());
+            return;
         }
+        tile.branch(
+            Affine(split.remainder() - 1) - position,
+            [&] { emit_units(emit, attention, row_block, rows, split.most()); },
+            [&] { emit_units(emit, attention, row_block, rows, split.least()); });
     };
     if (shape.causal) {
         round(0, attention.sets);
         return;
     }
-    const std::int64_t rest = attention.sequences - (rounds - 1) * kBlockEdge;
+    const std::int64_t rounds = ceil_div(attention.sequences, kBlockEdge);
     tile.loop(rounds - 1, [&](const Affine& r) { round(r, kBlockEdge); });
-    round(Affine(rounds - 1), rest);
+    round(Affine(rounds - 1), attention.sequences - (rounds - 1) * kBlockEdge);
 }
 
 void emit_attention_cluster(Emitter& emit, const Attention& attention) {

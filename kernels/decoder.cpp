@@ -207,7 +207,6 @@ private:
     }
     void complete(Product& out) const {
         out.tiling.m = std::min(out.tiling.m, out.shape.row_blocks);
-        out.row_group = row_group_blocks(out.tiling, emit_.chip);
         out.piece_blocks = piece_blocks(emit_.chip);
         out.position = isa::variable(isa::Var::self) - emit_.first_tile();
     }
@@ -675,7 +674,6 @@ void emit_prefill_head(Emitter& emit, const DecoderPlan& plan) {
     head.shape = plan.head_shape;
     head.tiling = plan.head_tiling;
     head.tiling.m = std::min(head.tiling.m, head.shape.row_blocks);
-    head.row_group = row_group_blocks(head.tiling, emit.chip);
     head.piece_blocks = piece_blocks(emit.chip);
     head.position = isa::variable(isa::Var::self);
     head.a = emit.own_csram(plan.csram.last);

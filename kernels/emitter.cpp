@@ -126,11 +126,11 @@ std::vector<DmaMacro> copy_block_rows(const BlockRows& copy) {
     return {data, scales};
 }
 
-void issue_all(ControlBuilder& builder, isa::QueueId queue, std::vector<SemUse> waits,
-               const std::vector<DmaMacro>& macros, std::vector<SemUse> signals, const std::string& label) {
+void issue_all(ControlBuilder& builder, isa::QueueId queue, const std::vector<SemUse>& waits,
+               const std::vector<DmaMacro>& macros, const std::vector<SemUse>& signals, const std::string& label) {
+    const std::vector<SemUse> none;
     for (std::size_t i = 0; i < macros.size(); ++i) {
-        builder.issue(queue, i == 0 ? std::move(waits) : std::vector<SemUse>{}, macros[i],
-                      i + 1 == macros.size() ? std::move(signals) : std::vector<SemUse>{}, label);
+        builder.issue(queue, i == 0 ? waits : none, macros[i], i + 1 == macros.size() ? signals : none, label);
     }
 }
 

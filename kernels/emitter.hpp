@@ -92,7 +92,8 @@ struct BlockRows {
 [[nodiscard]] std::vector<isa::DmaMacro> copy_block_rows(const BlockRows& copy);
 
 /// Issues several macros as one: waits before the first, signals after the last.
-void issue_all(ControlBuilder& builder, isa::QueueId queue, std::vector<isa::SemUse> waits,
-               const std::vector<isa::DmaMacro>& macros, std::vector<isa::SemUse> signals, const std::string& label);
+void issue_all(ControlBuilder& builder, isa::QueueId queue, const std::vector<isa::SemUse>& waits,
+               const std::vector<isa::DmaMacro>& macros, const std::vector<isa::SemUse>& signals,
+               const std::string& label);
 
 }  // namespace sluice::kernels

@@ -77,7 +77,6 @@ void emit_group(Emitter& emit, const GemmPlan& plan) {
     product.shape.row_blocks = rows.least() + (emit.group < rows.remainder() ? 1 : 0);
     product.tiling = plan.tile.tilings[0];
     product.tiling.m = std::min(product.tiling.m, product.shape.row_blocks);
-    product.row_group = row_group_blocks(product.tiling, emit.chip);
     product.piece_blocks = piece_blocks(emit.chip);
     product.valid_rows = plan.row_blocks() == 1 ? plan.m : kBlockEdge;
     product.position = isa::variable(isa::Var::self) - emit.first_tile();

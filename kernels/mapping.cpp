@@ -59,25 +59,23 @@ Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, cons
     Tiling best;
     best.cycles = -1;
     for (std::int64_t m_steps = 1; m_steps <= shape.row_blocks; ++m_steps) {
-        Tiling tiling;
-        tiling.m = ceil_div(shape.row_blocks, m_steps);
-        const std::int64_t room_units = limits.accumulator_blocks / (tiling.m * shape.unit_blocks);
-        if (room_units < 1) {
-            continue;
+        const std::int64_t m = ceil_div(shape.row_blocks, m_steps);
+        const std::int64_t room_units = limits.accumulator_blocks / (m * shape.unit_blocks);
+        const std::int64_t fewest = room_units < 1 ? split.most() + 1 : ceil_div(split.most(), room_units);
+        for (std::int64_t n_chunks = fewest; n_chunks <= split.most(); n_chunks += 1 + n_chunks / 8) {
+            const std::int64_t chunk_blocks = ceil_div(split.most(), n_chunks) * shape.unit_blocks;
+            const std::int64_t k_step = std::min(
+                {shape.k_blocks, limits.a_slot_bytes / (m * a_block), limits.b_slot_bytes / (chunk_blocks * b_block)});
+            if (k_step < 1) {
+                continue;
+            }
+            Tiling tiling{m, n_chunks, even_step(shape.k_blocks, k_step, blocks_per_cycle), 0};
+            tiling.cycles = tiling_cycles(shape, tiling, chip);
+            if (best.cycles < 0 || tiling.cycles < best.cycles) {
+                best = tiling;
+            }
         }
-        tiling.n_chunks = ceil_div(split.most(), room_units);
-        const std::int64_t chunk_blocks = ceil_div(split.most(), tiling.n_chunks) * shape.unit_blocks;
-        tiling.k_step = std::min({shape.k_blocks, limits.a_slot_bytes / (tiling.m * a_block),
-                                  limits.b_slot_bytes / (chunk_blocks * b_block)});
-        if (tiling.k_step < 1) {
-            continue;
-        }
-        tiling.k_step = even_step(shape.k_blocks, tiling.k_step, blocks_per_cycle);
-        tiling.cycles = tiling_cycles(shape, tiling, chip);
-        if (best.cycles < 0 || tiling.cycles < best.cycles) {
-            best = tiling;
-        }
-        if (tiling.m == 1) {
+        if (m == 1) {
             break;
         }
     }

@@ -16,6 +16,7 @@ using isa::Var;
 namespace {
 
 constexpr std::int64_t kAccumulatorBlock = 4096;
+constexpr std::int64_t kFirstStepParts = 4;
 
 std::int64_t block(isa::Format format) {
     return static_cast<std::int64_t>(block_bytes(format));
@@ -84,10 +85,14 @@ private:
         const Affine chunk_base = product_.weights + (first_unit_ + unit) * slice_stride_;
         for_k_steps(tile_, product_, [&](std::int64_t k, bool first, bool last, const Affine& k_offset) {
             stream(n, k, chunk_base + k_offset * (n * block(product_.shape.b)));
-            if (first || last) {
-                row_group_macros(m, n, k, first, last, iteration);
+            if (first) {
+                first_step(m, n, k, last, iteration);
             } else {
-                tile_.issue(queue::kTensor, operand_waits(), macro(m, n, k, 0, true), operand_signals(), "multiply");
+                TensorMacro step = macro(m, n, k, 0, true);
+                if (last) {
+                    step.row_signal = SemUse{own_tile_sem(tile_sem::acc_done), 1};
+                }
+                tile_.issue(queue::kTensor, operand_waits(), step, operand_signals(), "multiply");
             }
             emit_.advance(tile_, reg::stream);
             emit_.advance(tile_, reg::activation);
@@ -124,25 +129,32 @@ private:
                     "stream weights");
     }
 
-    /// First and last k step run row group by row group: a group starts when the epilogue has emptied it, and is handed
-    /// on when it is complete.
-    void row_group_macros(std::int64_t m, std::int64_t n, std::int64_t k, bool first, bool last,
-                          const Affine& iteration) {
-        tile_.fence(queue::kTensor, operand_waits(), {}, "operands");
-        for_row_groups(m, [&](std::int64_t at, std::int64_t rows) {
-            if (first) {
-                tile_.branch(iteration - 1, [&] {
-                    tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::acc_free), 1}}, {}, "output region free");
-                });
-            }
-            TensorMacro part = macro(rows, n, k, at, !first);
-            std::vector<SemUse> signals;
-            if (last) {
-                signals.push_back({own_tile_sem(tile_sem::acc_done), 1});
-            }
-            tile_.issue(queue::kTensor, {}, part, signals, "multiply");
+    /// The first k step overwrites the region: it runs in a few parts, each as soon as the epilogue has emptied its
+    /// rows.
+    void first_step(std::int64_t m, std::int64_t n, std::int64_t k, bool last, const Affine& iteration) {
+        const std::int64_t part_rows = ceil_div(m, kFirstStepParts);
+        tile_.branch(iteration - 1, [&] {
+            const SemUse rows{own_tile_sem(tile_sem::acc_free), std::min(part_rows, m)};
+            tile_.fence(queue::kTensor, {rows}, {}, "output region free");
         });
-        tile_.fence(queue::kTensor, {}, operand_signals(), "operands free");
+        for (std::int64_t at = 0; at < m; at += part_rows) {
+            const std::int64_t rows = std::min(part_rows, m - at);
+            TensorMacro part = macro(rows, n, k, at, false);
+            if (last) {
+                part.row_signal = SemUse{own_tile_sem(tile_sem::acc_done), 1};
+            }
+            const std::vector<SemUse> signals = at + rows == m ? operand_signals() : std::vector<SemUse>{};
+            const auto issue = [&](const std::vector<SemUse>& waits) {
+                tile_.issue(queue::kTensor, waits, part, signals, "multiply");
+            };
+            if (at == 0) {
+                issue(operand_waits());
+            } else {
+                const SemUse free{own_tile_sem(tile_sem::acc_free), rows};
+                tile_.branch(
+                    iteration - 1, [&] { issue({free}); }, [&] { issue({}); });
+            }
+        }
     }
 
     /// Tiles without units here still take part in the multicast and in the count of finished pieces.
@@ -165,14 +177,14 @@ private:
         if (units_ == 0) {
             return;
         }
-        tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::acc_free), ceil_div(m, product_.row_group)}}, {},
-                    "output region free");
+        tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::acc_free), m}}, {}, "output region free");
     }
 
     template <class Body>
     void for_row_groups(std::int64_t m, const Body& body) {
-        for (std::int64_t at = 0; at < m; at += product_.row_group) {
-            body(at, std::min(product_.row_group, m - at));
+        const std::int64_t group = row_group_blocks(product_);
+        for (std::int64_t at = 0; at < m; at += group) {
+            body(at, std::min(group, m - at));
         }
     }
 
@@ -236,11 +248,18 @@ void multicast(Emitter& emit, const Product& product, std::int64_t m, std::int64
 
 }  // namespace
 
+std::int64_t row_group_blocks(const Product& product) {
+    const Split split{product.shape.units, product.shape.tiles};
+    const std::int64_t widest = ceil_div(split.most(), product.tiling.n_chunks) * product.shape.unit_blocks;
+    return std::clamp<std::int64_t>(product.piece_blocks / widest, 1, product.tiling.m);
+}
+
 std::int64_t row_groups(const Product& product) {
+    const std::int64_t group = row_group_blocks(product);
     const std::int64_t m = product.tiling.m;
     const std::int64_t full = product.shape.row_blocks / m;
     const std::int64_t rest = product.shape.row_blocks % m;
-    return full * ceil_div(m, product.row_group) + ceil_div(rest, product.row_group);
+    return full * ceil_div(m, group) + ceil_div(rest, group);
 }
 
 std::int64_t finished_count(const Product& product) {
@@ -282,14 +301,14 @@ isa::VectorOperand accumulator_operand(const Piece& piece, std::int64_t first, s
 
 std::vector<SemUse> piece_waits(const Piece& piece) {
     if (piece.first) {
-        return {{own_tile_sem(tile_sem::acc_done), 1}};
+        return {{own_tile_sem(tile_sem::acc_done), piece.row_blocks}};
     }
     return {};
 }
 
 std::vector<SemUse> piece_signals(const Piece& piece) {
     if (piece.last) {
-        return {{own_tile_sem(tile_sem::acc_free), 1}};
+        return {{own_tile_sem(tile_sem::acc_free), piece.row_blocks}};
     }
     return {};
 }

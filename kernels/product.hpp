@@ -26,7 +26,6 @@ struct Product {
     std::string name;
     ProductShape shape;
     Tiling tiling;
-    std::int64_t row_group = 1;     ///< row blocks that are handed from the TTU to the TVP together
     std::int64_t piece_blocks = 1;  ///< most blocks of one epilogue piece
     std::int64_t valid_rows = 32;   ///< of the only row block; 32 if there are several
     isa::Affine position;           ///< of a tile among those that split the units
@@ -41,6 +40,8 @@ struct Product {
     std::vector<isa::SemUse> finished;
 };
 
+/// Row blocks that the TVP takes together: as many as make a piece at the widest chunk.
+[[nodiscard]] std::int64_t row_group_blocks(const Product& product);
 /// Row groups over all row macros: what a consumer must count per tile and chunk.
 [[nodiscard]] std::int64_t row_groups(const Product& product);
 /// Signals of one `finished` semaphore in all: tiles * chunks * row groups.

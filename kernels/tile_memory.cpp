@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "isa/errors.hpp"
 
@@ -13,12 +14,12 @@ namespace {
 
 constexpr std::int64_t kAccumulatorBlock = 4096;
 // How the rings share what is left: two fifths for activations in at least three slots (one in use, one full, one
-// filling), the rest for the stream in about twelve slots.
+// filling), the rest for the stream. Many stream slots keep HBM busy across operators, few let a macro be longer: the
+// cheapest number by the mapper's cost is taken, the largest of those that tie.
 constexpr std::int64_t kActivationShare = 2, kShares = 5;
 constexpr std::int64_t kLeastActivationSlots = 3, kMostActivationSlots = 16;
-constexpr std::int64_t kStreamSlots = 12;
+constexpr std::array<std::int64_t, 4> kStreamSlots{12, 8, 6, 4};
 constexpr std::int64_t kMostPieceBlocks = 32;
-constexpr std::int64_t kRowGroups = 8;
 
 std::int64_t staging_bytes(const StagingNeeds& needs) {
     return 2 * (needs.in_bytes + needs.out_bytes + needs.probability_bytes) + 3 * 4 * needs.attention_rows +
@@ -41,28 +42,54 @@ std::int64_t piece_blocks(const isa::ChipSpec& chip) {
     return std::clamp<std::int64_t>(chip.tsram.output_region_bytes / kAccumulatorBlock / 8, 1, kMostPieceBlocks);
 }
 
-std::int64_t row_group_blocks(const Tiling& tiling, const isa::ChipSpec& chip) {
-    return std::min(ceil_div(tiling.m, kRowGroups), piece_blocks(chip));
+std::int64_t stream_slot_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs, std::int64_t slots) {
+    const std::int64_t share = free_bytes(chip, needs) * (kShares - kActivationShare) / kShares;
+    return std::max(needs.stream_bytes, share / slots / 64 * 64);
+}
+std::int64_t stream_slot_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs) {
+    return stream_slot_bytes(chip, needs, kStreamSlots.front());
 }
 
-std::int64_t stream_slot_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs) {
-    const std::int64_t share = free_bytes(chip, needs) * (kShares - kActivationShare) / kShares;
-    return std::max(needs.stream_bytes, share / kStreamSlots / 64 * 64);
+namespace {
+
+struct Choice {
+    std::vector<Tiling> tilings;
+    std::int64_t stream_slot = 0;
+    double cycles = 0;
+};
+
+Choice choose_tilings(const isa::ChipSpec& chip, const std::vector<ProductShape>& products, const StagingNeeds& needs) {
+    Choice best;
+    const std::int64_t activation_share = free_bytes(chip, needs) * kActivationShare / kShares;
+    for (const std::int64_t slots : kStreamSlots) {
+        Choice choice;
+        choice.stream_slot = stream_slot_bytes(chip, needs, slots);
+        const TilingLimits limits{chip.tsram.output_region_bytes / kAccumulatorBlock,
+                                  activation_share / kLeastActivationSlots, choice.stream_slot};
+        for (const ProductShape& product : products) {
+            choice.tilings.push_back(choose_tiling(product, limits, chip));
+            choice.cycles += choice.tilings.back().cycles;
+        }
+        if (best.tilings.empty() || choice.cycles < best.cycles) {
+            best = std::move(choice);
+        }
+    }
+    return best;
 }
+
+}  // namespace
 
 TilePlan plan_tile(const isa::ChipSpec& chip, const std::vector<ProductShape>& products, const StagingNeeds& needs) {
-    const std::int64_t left = free_bytes(chip, needs);
-    const std::int64_t activation_share = left * kActivationShare / kShares;
-    const std::int64_t stream_slot = stream_slot_bytes(chip, needs);
-    const TilingLimits limits{chip.tsram.output_region_bytes / kAccumulatorBlock,
-                              activation_share / kLeastActivationSlots, stream_slot};
+    Choice choice = choose_tilings(chip, products, needs);
+    const std::int64_t activation_share = free_bytes(chip, needs) * kActivationShare / kShares;
+    const std::int64_t stream_slot = choice.stream_slot;
     TilePlan plan;
+    plan.tilings = std::move(choice.tilings);
     std::int64_t activation_slot = 64;
-    for (const ProductShape& product : products) {
-        const Tiling tiling = choose_tiling(product, limits, chip);
-        const auto a_bytes = static_cast<std::int64_t>(block_bytes(product.a)) * tiling.m * tiling.k_step;
+    for (std::size_t i = 0; i < products.size(); ++i) {
+        const Tiling& tiling = plan.tilings[i];
+        const auto a_bytes = static_cast<std::int64_t>(block_bytes(products[i].a)) * tiling.m * tiling.k_step;
         activation_slot = std::max(activation_slot, round_up<std::int64_t>(a_bytes, 64));
-        plan.tilings.push_back(tiling);
     }
     const std::int64_t activation_slots =
         std::clamp(activation_share / activation_slot, kLeastActivationSlots, kMostActivationSlots);

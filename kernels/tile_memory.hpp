@@ -26,8 +26,6 @@ struct TilePlan {
 
 /// Most 32 x 32 blocks of one epilogue piece: an eighth of the accumulators, at most 32.
 [[nodiscard]] std::int64_t piece_blocks(const isa::ChipSpec& chip);
-/// Row blocks per hand-over from TTU to TVP: eight hand-overs per macro, so that neither waits long for the other.
-[[nodiscard]] std::int64_t row_group_blocks(const Tiling& tiling, const isa::ChipSpec& chip);
 /// Bytes of a stream slot if the products alone decide.
 [[nodiscard]] std::int64_t stream_slot_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs);
 
