@@ -23,7 +23,7 @@ public:
             std::size_t behind = 0;
             for (const Task* task = lane->queue().front(); task != nullptr; task = task->next, ++behind) {
                 if (signals(*task, semaphore)) {
-                    return fmt::format("would be signalled by \"{}\", number {} in the queue {}", *task->where,
+                    return fmt::format("it would be signalled by \"{}\", number {} in the queue {}", *task->where,
                                        behind + 1, lane->path());
                 }
             }
@@ -34,7 +34,7 @@ public:
             }
             const std::string statement = find(processor->program()->body, *processor, semaphore);
             if (!statement.empty()) {
-                return fmt::format("is signalled by {} of control program {} on {}, which {}", statement,
+                return fmt::format("it is signalled by {} of control program {} on {}, which {}", statement,
                                    processor->program()->name, processor->path(),
                                    processor->finished() ? "has ended" : "does not get there");
             }
@@ -121,7 +121,7 @@ std::string describe_deadlock(const std::vector<ControlProcessor*>& processors, 
             const SemTake& take = head->waits[i];
             const std::int64_t value = context.semaphores.value(take.semaphore);
             if (value < take.count) {
-                lines.push_back(fmt::format("{}: \"{}\" waits until {} >= {} (is {}), which {}", lane->path(), *head->where,
+                lines.push_back(fmt::format("{}: \"{}\" waits until {} >= {} (is {}); {}", lane->path(), *head->where,
                                             context.semaphores.describe(take.semaphore), take.count, value,
                                             suspects.of(take.semaphore)));
             }
@@ -133,7 +133,7 @@ std::string describe_deadlock(const std::vector<ControlProcessor*>& processors, 
         }
         std::string line = processor->path() + ": " + processor->stall();
         if (processor->awaited() != nullptr) {
-            line += ", which " + suspects.of(processor->awaited()->semaphore);
+            line += "; " + suspects.of(processor->awaited()->semaphore);
         }
         lines.push_back(line);
     }

@@ -166,9 +166,7 @@ void HbmTiming::summarise(std::size_t set) {
         for (std::size_t w = 0; w < 2; ++w) {
             s.column_ready[w] = std::max(s.column_ready[w], minus(b.column_ready[w], group * spacing_));
         }
-        if (b.row != s.row) {
-            s.row = kClosed;
-        }
+        s.uniform = s.uniform && b.row == s.row;
     }
 }
 

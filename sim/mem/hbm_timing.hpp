@@ -64,10 +64,13 @@ public:
     [[nodiscard]] HbmPlan plan(const HbmAccess& access, Ck now) const;
     void commit(const HbmAccess& access, const HbmPlan& plan);
 
-    /// A quick lower estimate of plan().first_column from the set's latest ready times; exact for whole granules while
-    /// the banks of a set move together.
+    /// plan().first_column for a scheduler that looks at many accesses: quick where the banks of a set have the same row
+    /// open and the access touches all of them (then it may be up to the stagger of four ACTs too early), else exact.
     [[nodiscard]] Ck estimate(const HbmAccess& access, Ck now) const {
         const Set& set = sets_[access.set];
+        if (!set.uniform || access.beats < groups_) {
+            return plan(access, now).first_column;
+        }
         Ck column = bus_gate(access.write, access.set / sets_per_rank_);
         Ck ready = 0;
         if (set.row == access.row) {
@@ -80,8 +83,6 @@ public:
         }
         return column > ready ? column : ready;
     }
-    [[nodiscard]] bool is_hit(const HbmAccess& access) const { return sets_[access.set].row == access.row; }
-
     /// Earliest column command of this direction on the data bus and in this rank.
     [[nodiscard]] Ck bus_gate(bool write, std::size_t rank) const;
     /// The column command after which nothing is committed yet.
@@ -110,7 +111,8 @@ private:
         Ck activate_ready = 0;
         Ck precharge_ready = 0;
         std::array<Ck, 2> column_ready{};  // of the first burst: bank i has 2i CK longer
-        std::uint32_t row = kClosed;       // of all banks, else kClosed
+        std::uint32_t row = kClosed;       // of all banks, if they are uniform
+        bool uniform = true;
     };
 
     [[nodiscard]] Bank& bank(std::size_t set, std::size_t group) { return banks_[set * groups_ + group]; }
