@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sluice run`: simulate a matrix product, a step of a model or a program, and say what it cost and why.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+
+#include "isa/text.hpp"
+#include "tools/commands.hpp"
+#include "tools/flags.hpp"
+#include "tools/output.hpp"
+#include "tools/progress.hpp"
+#include "tools/run_json.hpp"
+#include "tools/simulate.hpp"
+#include "tools/table.hpp"
+
+namespace sluice::tools {
+namespace {
+
+/// Larger programs are left out of the result; `sluice compile` writes them.
+constexpr std::size_t kLargestProgramText = 5'000'000;
+
+struct RunFlags {
+    WorkloadFlags workload;
+    std::string out;
+    std::string json;
+    bool quiet = false;
+};
+
+std::map<std::string, std::string> result_files(const Outcome& outcome, const std::string& json) {
+    std::map<std::string, std::string> files = {{"run.json", json}, {"operators.csv", operators_csv(outcome.figures)}};
+    std::string program = isa::write_text(outcome.job.program);
+    if (program.size() <= kLargestProgramText) {
+        files.emplace("program.disa", std::move(program));
+    }
+    return files;
+}
+
+void run(const RunFlags& flags) {
+    Prepared job = prepare(flags.workload.request());
+    const bool json_alone = flags.json == "-";
+    const std::string folder = flags.out.empty() ? "out/" + job.name : flags.out;
+    std::optional<ResultFolder> results;
+    std::optional<ResultFile> json_file;
+    if (!json_alone || !flags.out.empty()) {
+        results.emplace(folder, flags.out.empty() ? "out" : "--out");
+    }
+    if (!json_alone && !flags.json.empty()) {
+        json_file.emplace(flags.json, "--json");
+    }
+
+    Outcome outcome;
+    {
+        ProgressLine line(!flags.quiet);
+        sim::RunOptions options;
+        if (line.shown()) {
+            options.on_progress = [&line](const sim::Progress& progress) { line.update(progress); };
+        }
+        outcome = simulate(std::move(job), options);
+    }
+
+    const std::string json = outcome.run.dump(1) + "\n";
+    if (results) {
+        results->publish(result_files(outcome, json));
+    }
+    if (json_file) {
+        json_file->publish(json);
+    }
+    if (json_alone) {
+        print(json);
+    } else if (!flags.quiet) {
+        print(run_table(outcome) + fmt::format("\nresult: {}\n", folder));
+    }
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app) {
+    CLI::App* command = app.add_subcommand("run", "simulate, and say what it cost and why");
+    const auto flags = std::make_shared<RunFlags>();
+    flags->workload.add_to(*command);
+    command->add_option("--out", flags->out, "folder of the result (default out/<name>/)")
+        ->type_name("DIR")
+        ->group("Output");
+    command->add_option("--json", flags->json, "also write run.json there; - prints it alone on standard output")
+        ->type_name("FILE")
+        ->group("Output");
+    command->add_flag("--quiet", flags->quiet, "no table and no progress")->group("Output");
+    command->footer(
+        "Examples:\n"
+        "  sluice run gemm --m 4096 --n 4096 --k 4096 --format fp4\n"
+        "  sluice run --model llama-3.1-8b --phase decode --batch 32 --context 4096\n"
+        "  sluice run --model my/config.json --phase prefill --tokens 2048 --weights fp8 --chip maia200-peak\n"
+        "  sluice run mine.disa --chip toy --set tsram.bytes=1MiB --json - | jq .summary");
+    command->callback([flags] { run(*flags); });
+}
+
+}  // namespace sluice::tools

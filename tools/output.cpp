@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/output.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "isa/errors.hpp"
+
+namespace sluice::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What ResultFolder has ever written: only such files are replaced.
+constexpr std::array<const char*, 3> kResultFiles{"run.json", "operators.csv", "program.disa"};
+
+[[noreturn]] void refuse(const std::string& flag, const fs::path& place, const std::string& why) {
+    throw InputError(flag, fmt::format("{} cannot be written: {}", place.string(), why));
+}
+
+void require_success(const std::error_code& error, const std::string& flag, const fs::path& place) {
+    if (error) {
+        refuse(flag, place, error.message());
+    }
+}
+
+/// With symbolic links followed and no trailing slash.
+fs::path resolved(const fs::path& place, const std::string& flag) {
+    std::error_code error;
+    fs::path path = fs::weakly_canonical(fs::absolute(place), error);
+    require_success(error, flag, place);
+    return path.has_filename() ? path : path.parent_path();
+}
+
+/// A name in the same folder, so that a rename is atomic.
+fs::path beside(const fs::path& place, const char* suffix) {
+    return place.parent_path() / fmt::format(".{}.{}.{}", place.filename().string(), ::getpid(), suffix);
+}
+
+/// Folders that were made on the way and are still empty go away again.
+class MadeFolders {
+public:
+    MadeFolders(fs::path folder, const std::string& flag) {
+        std::error_code error;
+        for (fs::path each = folder; !each.empty() && !fs::exists(each, error); each = each.parent_path()) {
+            made_.push_back(each);
+        }
+        fs::create_directories(folder, error);
+        if (error) {
+            remove();
+        }
+        require_success(error, flag, folder);
+    }
+    void remove() const {
+        for (const fs::path& folder : made_) {
+            std::error_code ignored;
+            fs::remove(folder, ignored);
+        }
+    }
+
+private:
+    std::vector<fs::path> made_;
+};
+
+void write_file(const fs::path& file, const std::string& text, const std::string& flag) {
+    std::ofstream stream(file, std::ios::binary);
+    stream << text;
+    stream.close();
+    if (!stream) {
+        const int error = errno;
+        std::error_code ignored;
+        fs::remove(file, ignored);
+        refuse(flag, file, std::strerror(error));
+    }
+}
+
+bool is_result_file(const std::string& name) {
+    for (const char* known : kResultFiles) {
+        if (name == known) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace
+
+ResultFolder::ResultFolder(const fs::path& folder, std::string flag)
+    : folder_(resolved(folder, flag)), flag_(std::move(flag)) {
+    std::error_code error;
+    if (fs::exists(folder_, error)) {
+        if (!fs::is_directory(folder_, error)) {
+            refuse(flag_, folder_, "it is no folder");
+        }
+        if (folder_ == fs::current_path(error)) {
+            refuse(flag_, folder_, "it is the current folder");
+        }
+        for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+            const std::string name = entry.path().filename().string();
+            if (!is_result_file(name)) {
+                refuse(flag_, folder_,
+                       fmt::format("it holds \"{}\", which is no result; allowed: a new or empty folder, "
+                                   "or that of an earlier result",
+                                   name));
+            }
+        }
+        require_success(error, flag_, folder_);
+    }
+    const MadeFolders made(folder_.parent_path(), flag_);
+    const fs::path probe = beside(folder_, "new");
+    fs::create_directory(probe, error);
+    std::error_code ignored;
+    fs::remove(probe, ignored);
+    made.remove();
+    require_success(error, flag_, folder_);
+}
+
+void ResultFolder::publish(const std::map<std::string, std::string>& files) const {
+    const MadeFolders made(folder_.parent_path(), flag_);
+    const fs::path fresh = beside(folder_, "new");
+    const fs::path earlier = beside(folder_, "old");
+    std::error_code error;
+    std::error_code ignored;
+    try {
+        fs::create_directory(fresh, error);
+        require_success(error, flag_, folder_);
+        for (const auto& [name, text] : files) {
+            write_file(fresh / name, text, flag_);
+        }
+        const bool replaces = fs::exists(folder_, ignored);
+        if (replaces) {
+            fs::rename(folder_, earlier, error);
+            require_success(error, flag_, folder_);
+        }
+        fs::rename(fresh, folder_, error);
+        if (error && replaces) {
+            fs::rename(earlier, folder_, ignored);
+        }
+        require_success(error, flag_, folder_);
+        fs::remove_all(earlier, ignored);
+    } catch (const InputError&) {
+        fs::remove_all(fresh, ignored);
+        made.remove();
+        throw;
+    }
+}
+
+ResultFile::ResultFile(const fs::path& file, std::string flag) : file_(resolved(file, flag)), flag_(std::move(flag)) {
+    std::error_code error;
+    if (fs::is_directory(file_, error)) {
+        refuse(flag_, file_, "it is a folder");
+    }
+    if (fs::exists(file_, error) && !fs::is_regular_file(file_, error)) {
+        return;  // /dev/null and the like
+    }
+    const fs::path probe = beside(file_, "new");
+    write_file(probe, "", flag_);
+    fs::remove(probe, error);
+}
+
+void ResultFile::publish(const std::string& text) const {
+    std::error_code error;
+    if (fs::exists(file_, error) && !fs::is_regular_file(file_, error)) {
+        write_file(file_, text, flag_);
+        return;
+    }
+    const fs::path fresh = beside(file_, "new");
+    write_file(fresh, text, flag_);
+    fs::rename(fresh, file_, error);
+    if (error) {
+        std::error_code ignored;
+        fs::remove(fresh, ignored);
+    }
+    require_success(error, flag_, file_);
+}
+
+void print(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+        throw InputError("standard output", fmt::format("cannot be written: {}", std::strerror(errno)));
+    }
+}
+
+}  // namespace sluice::tools

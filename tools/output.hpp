@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Where results go. A place is tried before the simulation starts, and what is written appears at once or not at all.
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace sluice::tools {
+
+/// A folder of results. An earlier result is replaced; a folder with anything else in it is refused.
+class ResultFolder {
+public:
+    /// Throws InputError (`flag` names the place in messages) if the folder could not be written.
+    ResultFolder(const std::filesystem::path& folder, std::string flag);
+
+    /// Writes all files (name -> text) beside the folder, then puts them in its place. Throws InputError.
+    void publish(const std::map<std::string, std::string>& files) const;
+
+private:
+    std::filesystem::path folder_;
+    std::string flag_;
+};
+
+/// A single file; replaces an earlier one.
+class ResultFile {
+public:
+    ResultFile(const std::filesystem::path& file, std::string flag);
+    void publish(const std::string& text) const;
+
+private:
+    std::filesystem::path file_;
+    std::string flag_;
+};
+
+/// Writes to standard output and makes sure that it arrived. Throws InputError.
+void print(const std::string& text);
+
+}  // namespace sluice::tools

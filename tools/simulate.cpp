@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/simulate.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "isa/errors.hpp"
+#include "isa/text.hpp"
+#include "isa/verifier.hpp"
+#include "models/huggingface.hpp"
+#include "tools/run_json.hpp"
+
+namespace sluice::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+/// Hugging Face keeps every model in a file of the same name, so there the folder says which one it is.
+std::string model_name(const fs::path& file, const std::string& stem) {
+    const std::string folder = fs::absolute(file).lexically_normal().parent_path().filename().string();
+    return stem == "config" && !folder.empty() ? folder : stem;
+}
+
+std::string read_program_text(const std::string& file) {
+    std::error_code error;
+    if (!fs::is_regular_file(file, error)) {
+        throw InputError(file, fs::exists(file, error) ? "not a regular file" : "no such file");
+    }
+    std::ifstream stream(file, std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    if (!stream) {
+        throw InputError(file, "cannot be read");
+    }
+    return text;
+}
+
+void take(Prepared& job, kernels::Compiled compiled) {
+    job.program = std::move(compiled.program);
+    job.plan = std::move(compiled.nodes);
+    job.notes = std::move(compiled.notes);
+}
+
+/// Fills everything but chip and energy table, which the job has already.
+class WorkReader {
+public:
+    WorkReader(Prepared& job, const Request& request) : job_(job), request_(request) {}
+
+    void operator()(const GemmWork& work) {
+        read_chip(kDefaultChip);
+        const models::Graph graph = models::build_gemm(work.m, work.n, work.k, work.a, work.b, work.out);
+        job_.name = graph.name;
+        job_.workload = {{"kind", "gemm"},
+                         {"name", job_.name},
+                         {"m", work.m},
+                         {"n", work.n},
+                         {"k", work.k},
+                         {"a_format", name(work.a)},
+                         {"b_format", name(work.b)},
+                         {"out_format", name(work.out)}};
+        take(job_, kernels::compile(graph, job_.chip.spec));
+    }
+
+    void operator()(const ModelWork& work) {
+        read_chip(kDefaultChip);
+        const fs::path file = isa::find_config(isa::configs_directory(), "models", work.model);
+        models::LlamaConfig config = models::read_llama_config(file);
+        config.name = model_name(file, config.name);
+        const models::Workload& step = work.workload;
+        const models::Graph graph = models::build_graph(config, step);
+        const bool decode = step.phase == models::Phase::decode;
+        job_.tokens = static_cast<double>(step.batch) * static_cast<double>(decode ? 1 : step.tokens);
+        job_.name = fmt::format("{}-{}-b{}-{}{}", config.name, decode ? "decode" : "prefill", step.batch,
+                                decode ? 'c' : 't', step.context);
+        job_.workload = {{"kind", "model"},
+                         {"name", job_.name},
+                         {"model", config.name},
+                         {"phase", decode ? "decode" : "prefill"},
+                         {"batch", step.batch},
+                         {"tokens", step.tokens},
+                         {"context", step.context},
+                         {"weights_format", name(step.weights)},
+                         {"act_format", name(step.activations)},
+                         {"kv_format", name(step.kv)},
+                         {"parameters", models::parameter_count(config)}};
+        take(job_, kernels::compile(graph, job_.chip.spec));
+    }
+
+    void operator()(const ProgramWork& work) {
+        job_.program = isa::read_text(read_program_text(work.file), work.file);
+        read_chip(job_.program.chip.empty() ? kDefaultChip : job_.program.chip);
+        job_.name = fs::path(work.file).stem().string();
+        job_.workload = {{"kind", "program"}, {"name", job_.name}, {"program", job_.program.name}};
+    }
+
+private:
+    void read_chip(const std::string& otherwise) {
+        job_.chip = isa::read_chip(request_.chip.empty() ? otherwise : request_.chip, request_.sets);
+        job_.energy = isa::read_energy_table(job_.chip.spec.power.energy_table);
+    }
+
+    Prepared& job_;
+    const Request& request_;
+};
+
+}  // namespace
+
+Prepared prepare(const Request& request) {
+    Prepared job;
+    std::visit(WorkReader(job, request), request.work);
+    isa::verify(job.program, job.chip.spec);
+    return job;
+}
+
+Outcome simulate(Prepared job, const sim::RunOptions& options) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    Outcome outcome;
+    outcome.result = sim::run(job.chip.spec, job.program, options);
+    const double wall_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    outcome.figures = make_figures(job.chip.spec, job.energy, job.program, job.plan, job.tokens, outcome.result);
+    outcome.job = std::move(job);
+    outcome.run = make_run_json(outcome, wall_seconds);
+    return outcome;
+}
+
+Outcome simulate(const Request& request, const sim::RunOptions& options) {
+    return simulate(prepare(request), options);
+}
+
+}  // namespace sluice::tools
