@@ -20,6 +20,7 @@ constexpr isa::QueueId kLoad{isa::Engine::tdma, 2};  ///< activations in
 constexpr isa::QueueId kTensor{isa::Engine::ttu, 0};
 constexpr isa::QueueId kVector{isa::Engine::tvp, 0};
 constexpr isa::QueueId kCluster{isa::Engine::cdma, 0};
+constexpr isa::QueueId kPanel{isa::Engine::cdma, 1};  ///< weights to CSRAM
 }  // namespace queue
 
 /// Where things lie in every tile's TSRAM.

@@ -28,8 +28,8 @@ std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMem
         return SemInit{{0, Level::tile, 0, static_cast<std::uint16_t>(index)}, tiles, value};
     };
     return {tile(tile_sem::b_free, memory.stream.slots),
-            tile(tile_sem::in_free, 2),
-            tile(tile_sem::out_free, 2),
+            tile(tile_sem::in_free, memory.in.slots),
+            tile(tile_sem::out_free, memory.out.slots),
             tile(tile_sem::s_free, 2),
             tile(tile_sem::norm_free, 1),
             {{0, Level::cluster, 0, cluster_sem::a_free},
@@ -57,7 +57,7 @@ void check_chip(const isa::ChipSpec& chip) {
     need("semaphores.per_cluster", cluster_sem::count, chip.semaphores.per_cluster);
     need("semaphores.per_chip", 1, chip.semaphores.per_chip);
     need("tdma.channels", 3, chip.tdma.channels);
-    need("cdma.channels", 1, chip.cdma.channels);
+    need("cdma.channels", 2, chip.cdma.channels);
     need("ttu.contexts", 1, chip.ttu.contexts);
     need("tvp.contexts", 1, chip.tvp.contexts);
 }

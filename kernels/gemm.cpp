@@ -21,13 +21,16 @@ using isa::Space;
 
 namespace {
 
+constexpr std::int64_t kStagingShare = 4;  ///< at most a quarter of TSRAM stages results
+
 struct GemmPlan {
     std::int64_t m = 0, n = 0, k = 0;
     Format a = Format::bf16, b = Format::bf16, out = Format::bf16;
     Grouping grouping;
     ProductShape shape;  ///< of the largest group
     TilePlan tile;
-    std::int64_t a_base = 0, b_base = 0, c_base = 0;
+    std::int64_t a_base = 0, b_base = 0, c_base = 0;  ///< HBM
+    std::int64_t panel = -1;                          ///< CSRAM
 
     [[nodiscard]] std::int64_t row_blocks() const { return ceil_div(m, kBlockEdge); }
     [[nodiscard]] std::int64_t column_blocks() const { return ceil_div(n, kBlockEdge); }
@@ -43,7 +46,12 @@ void choose_grouping(GemmPlan& plan, const isa::ChipSpec& chip) {
     double best = -1;
     StagingNeeds needs;
     needs.out_bytes = piece_blocks(chip) * block(plan.out);
-    needs.in_bytes = 64;
+    // Staging for a whole output region of results: the TVP empties the region at its own pace while the tile's egress,
+    // slower, works through the staging; else the next macro would wait for the stores.
+    needs.out_slots =
+        std::min(ceil_div(chip.tsram.output_region_bytes * block(plan.out) / block(Format::fp32), needs.out_bytes),
+                 chip.tsram.bytes / kStagingShare / needs.out_bytes);
+    needs.in_bytes = 0;
     needs.stream_bytes = block(plan.b);
     for (const std::int64_t groups : group_counts(chip)) {
         if (groups > plan.row_blocks()) {
@@ -57,7 +65,8 @@ void choose_grouping(GemmPlan& plan, const isa::ChipSpec& chip) {
                                  plan.a,
                                  plan.b,
                                  grouping.tiles_per_group(),
-                                 true};
+                                 true,
+                                 chip.csram.bytes};
         TilePlan tile = plan_tile(chip, {shape}, needs);
         if (best < 0 || tile.tilings[0].cycles < best) {
             best = tile.tilings[0].cycles;
@@ -82,6 +91,7 @@ void emit_group(Emitter& emit, const GemmPlan& plan) {
     product.position = isa::variable(isa::Var::self) - emit.first_tile();
     product.a = {Space::hbm, 0, 0, plan.a_base + first_row * plan.k_blocks() * block(plan.a)};
     product.weights = plan.b_base;
+    product.panel = plan.panel;
     const std::int64_t c_row_stride = plan.column_blocks() * block(plan.out);
     product.epilogue = [&, first_row](const Piece& piece) {
         const std::string program = emit.vectors.add(convert_program(plan.out));
@@ -150,11 +160,18 @@ Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
     plan.b_base = hbm.take("b", plan.column_blocks() * plan.k_blocks() * block(plan.b), 4096);
     plan.c_base = hbm.take("c", plan.row_blocks() * plan.column_blocks() * block(plan.out), 4096);
 
+    Allocator csram(Space::csram, chip.soc.clusters, static_cast<Bytes>(chip.csram.bytes));
+    if (keeps_panel(plan.shape, plan.tile.tilings[0], chip)) {
+        plan.panel =
+            csram.take("panel of b", panel_slot_bytes(plan.shape, plan.tile.tilings[0]) * chip.soc.tiles_per_cluster);
+    }
+
     Compiled out;
     out.program.name = graph.name;
     out.program.chip = chip.name;
     out.program.nodes = {{0, 1, 1, 0, graph.operators[0].name}};
     out.program.regions = hbm.regions();
+    out.program.regions.insert(out.program.regions.end(), csram.regions().begin(), csram.regions().end());
     out.program.regions.insert(out.program.regions.end(), plan.tile.regions.begin(), plan.tile.regions.end());
     out.program.semaphores = initial_semaphores(chip, plan.tile.memory);
     VectorPrograms vectors;
@@ -170,10 +187,11 @@ Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
     const Tiling& tiling = plan.tile.tilings[0];
     out.notes.push_back(
         fmt::format("{} groups of {} clusters; macro of {} row blocks x {} column blocks, k in steps of {} "
-                    "blocks; stream ring {} x {} bytes",
+                    "blocks; b streams from {}; stream ring {} x {} bytes",
                     plan.grouping.groups, plan.grouping.clusters_per_group, tiling.m,
                     ceil_div(Split{plan.shape.units, plan.shape.tiles}.most(), tiling.n_chunks), tiling.k_step,
-                    plan.tile.memory.stream.slots, plan.tile.memory.stream.slot_bytes));
+                    plan.panel >= 0 ? "a panel in CSRAM" : "HBM", plan.tile.memory.stream.slots,
+                    plan.tile.memory.stream.slot_bytes));
     return out;
 }
 

@@ -33,7 +33,8 @@ enum : std::uint8_t {
     s_free,
     s_full,
     p_full,
-    pv_done,  // attention: scores, probabilities, products
+    pv_done,     // attention: scores, probabilities, products
+    panel_full,  // a piece of this tile's weights has come to CSRAM
     count
 };
 }  // namespace tile_sem
@@ -51,6 +52,7 @@ enum : std::uint8_t {
     ready_ffn,
     ready_last,
     x_read,
+    panel_free,  // a piece of the panel in CSRAM has been read for the last time
     done,
     count
 };

@@ -45,9 +45,25 @@ double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa:
     const double group_share =
         isa::hbm_bytes_per_cycle(chip) * as_double(shape.tiles) / as_double(isa::tile_count(chip));
     const double clusters = std::max(1.0, as_double(shape.tiles) / as_double(chip.soc.tiles_per_cluster));
-    const double all_b = b_bytes / as_double(n_blocks) * as_double(shape.units * shape.unit_blocks);
+    const double b_reads = keeps_panel(shape, tiling, chip) ? 1.0 : as_double(m_steps);
+    const double all_b = as_double(shape.k_blocks * shape.units * shape.unit_blocks) * b_reads *
+                         static_cast<double>(block_bytes(shape.b));
     const double hbm = (all_b + (shape.a_from_hbm ? a_bytes * clusters : 0.0)) / group_share;
-    return std::max({compute, ingress, hbm});
+    // Traffic that hides behind the longest stream still costs energy and delays others: it breaks ties.
+    constexpr double kTieBreak = 0.01;
+    return std::max({compute, ingress, hbm}) + kTieBreak * (ingress + hbm);
+}
+
+std::int64_t panel_slot_bytes(const ProductShape& shape, const Tiling& tiling) {
+    const Split split{shape.units, shape.tiles};
+    return ceil_div(split.most(), tiling.n_chunks) * shape.unit_blocks * shape.k_blocks *
+           static_cast<std::int64_t>(block_bytes(shape.b));
+}
+
+bool keeps_panel(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip) {
+    const Split split{shape.units, shape.tiles};
+    return ceil_div(shape.row_blocks, tiling.m) > 1 && split.least() >= tiling.n_chunks &&
+           panel_slot_bytes(shape, tiling) * chip.soc.tiles_per_cluster <= shape.panel_bytes;
 }
 
 Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, const isa::ChipSpec& chip) {

@@ -21,6 +21,7 @@ struct ProductShape {
     isa::Format b = isa::Format::mxfp4;
     std::int64_t tiles = 1;
     bool a_from_hbm = false;
+    std::int64_t panel_bytes = 0;  ///< CSRAM for a panel of B that several row steps read; 0: B always streams from HBM
 };
 
 /// Rows in steps of m row blocks; the tile's units in n_chunks nearly equal chunks; k in steps of k_step blocks.
@@ -40,6 +41,12 @@ struct TilingLimits {
 
 /// Throws InputError if not even one block fits.
 [[nodiscard]] Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, const isa::ChipSpec& chip);
+
+/// Whether each cluster keeps one n chunk of B for all its tiles in CSRAM: worth it where rows take several steps, and
+/// possible where it fits and every tile has a part of every chunk.
+[[nodiscard]] bool keeps_panel(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip);
+/// Bytes of one tile's part of the panel.
+[[nodiscard]] std::int64_t panel_slot_bytes(const ProductShape& shape, const Tiling& tiling);
 
 /// Estimated cycles of `shape` tiled so.
 [[nodiscard]] double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip);

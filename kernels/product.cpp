@@ -46,32 +46,43 @@ public:
           product_(product),
           units_(units),
           first_unit_(std::move(first_unit)),
-          slice_stride_(product.shape.unit_blocks * product.shape.k_blocks * block(product.shape.b)) {}
+          slice_stride_(product.shape.unit_blocks * product.shape.k_blocks * block(product.shape.b)),
+          full_(product.shape.row_blocks / product.tiling.m),
+          rest_(product.shape.row_blocks % product.tiling.m) {}
 
     void emit() {
-        const std::int64_t m = product_.tiling.m;
-        const std::int64_t full = product_.shape.row_blocks / m;
-        const std::int64_t rest = product_.shape.row_blocks % m;
-        if (full > 0) {
-            tile_.loop(full, [&](const Affine& i) { row_macro(m, i * m, i * product_.tiling.n_chunks); });
-            drain(m);
-        }
-        if (rest > 0) {
-            row_macro(rest, Affine(full * m), Affine(0));
-            drain(rest);
+        const std::int64_t chunks = product_.tiling.n_chunks;
+        const std::int64_t width = units_ / chunks;
+        const std::int64_t wider = units_ % chunks;
+        tile_.loop(wider, [&](const Affine& c) { row_steps(width + 1, c * (width + 1), c); });
+        tile_.loop(chunks - wider,
+                   [&](const Affine& c) { row_steps(width, c * width + wider * (width + 1), c + wider); });
+        // Chunks without units, always the last ones, leave nothing in the region.
+        if (rest_ == 0 && units_ > 0) {
+            drain(product_.tiling.m);
         }
     }
 
 private:
-    void row_macro(std::int64_t m, const Affine& first_row, const Affine& first_iteration) {
-        const std::int64_t chunks = product_.tiling.n_chunks;
-        const std::int64_t width = units_ / chunks;
-        const std::int64_t wider = units_ % chunks;
-        tile_.loop(wider,
-                   [&](const Affine& c) { chunk(m, first_row, width + 1, c * (width + 1), first_iteration + c); });
-        tile_.loop(chunks - wider, [&](const Affine& c) {
-            chunk(m, first_row, width, c * width + wider * (width + 1), first_iteration + c + wider);
+    /// All rows of one n chunk. `iteration` counts the uses of the output region since it was last drained.
+    void row_steps(std::int64_t width, const Affine& unit, const Affine& chunk_number) {
+        const std::int64_t m = product_.tiling.m;
+        chunk_number_ = chunk_number;
+        tile_.loop(full_, [&](const Affine& i) {
+            row_step_ = i;
+            chunk(m, i * m, width, unit, rest_ == 0 ? chunk_number * full_ + i : i);
         });
+        if (rest_ == 0) {
+            return;
+        }
+        if (full_ > 0 && width > 0) {
+            drain(m);
+        }
+        row_step_ = Affine(full_);
+        chunk(rest_, Affine(full_ * m), width, unit, 0);
+        if (width > 0) {
+            drain(rest_);
+        }
     }
 
     /// One output-stationary macro nest: m row blocks x `width` units over all of k.
@@ -84,7 +95,7 @@ private:
         const std::int64_t n = width * product_.shape.unit_blocks;
         const Affine chunk_base = product_.weights + (first_unit_ + unit) * slice_stride_;
         for_k_steps(tile_, product_, [&](std::int64_t k, bool first, bool last, const Affine& k_offset) {
-            stream(n, k, chunk_base + k_offset * (n * block(product_.shape.b)));
+            stream(n, k, chunk_base, k_offset * (n * block(product_.shape.b)));
             if (first) {
                 first_step(m, n, k, last, iteration);
             } else {
@@ -118,16 +129,48 @@ private:
         }
     }
 
-    void stream(std::int64_t n, std::int64_t k, const Affine& hbm_offset) {
-        const DmaMacro load{{Space::hbm, 0, 0, hbm_offset},
-                            emit_.tsram(emit_.memory.stream.at()),
-                            n * k * block(product_.shape.b),
-                            {},
-                            isa::Format::raw,
-                            isa::Format::raw};
-        tile_.issue(queue::kStream, {{own_tile_sem(tile_sem::b_free), 1}}, load, {{own_tile_sem(tile_sem::b_full), 1}},
-                    "stream weights");
+    void stream(std::int64_t n, std::int64_t k, const Affine& chunk_base, const Affine& offset) {
+        const bool from_panel = product_.panel >= 0;
+        const MemRef src = from_panel
+                               ? emit_.own_csram(isa::variable(Var::tile, panel_slot()) + offset + product_.panel)
+                               : MemRef{Space::hbm, 0, 0, chunk_base + offset};
+        const auto load = [&](bool first, bool last) {
+            std::vector<SemUse> waits{{own_tile_sem(tile_sem::b_free), 1}};
+            std::vector<SemUse> signals{{own_tile_sem(tile_sem::b_full), 1}};
+            if (first) {
+                waits.push_back({own_tile_sem(tile_sem::panel_full), 1});
+            }
+            if (last) {
+                signals.push_back({own_cluster_sem(cluster_sem::panel_free), 1});
+            }
+            const DmaMacro macro{src,
+                                 emit_.tsram(emit_.memory.stream.at()),
+                                 n * k * block(product_.shape.b),
+                                 {},
+                                 isa::Format::raw,
+                                 isa::Format::raw};
+            tile_.issue(queue::kStream, waits, macro, signals, "stream weights");
+        };
+        if (!from_panel) {
+            load(false, false);
+            return;
+        }
+        // The first row step reads what has just come; the last one makes room for the next chunk, if there is one.
+        const std::int64_t last_step = full_ + (rest_ > 0 ? 1 : 0) - 1;
+        tile_.branch(
+            row_step_ * -1, [&] { load(true, false); },
+            [&] {
+                tile_.branch(
+                    row_step_ - last_step,
+                    [&] {
+                        tile_.branch(
+                            Affine(product_.tiling.n_chunks - 2) - chunk_number_, [&] { load(false, true); },
+                            [&] { load(false, false); });
+                    },
+                    [&] { load(false, false); });
+            });
     }
+    [[nodiscard]] std::int64_t panel_slot() const { return panel_slot_bytes(product_.shape, product_.tiling); }
 
     /// The first k step overwrites the region: it runs in a few parts, each as soon as the epilogue has emptied its
     /// rows.
@@ -172,11 +215,8 @@ private:
         });
     }
 
-    /// The last chunk's groups are still to be emptied; chunks without units (always the last ones) left none.
+    /// Waits until the epilogue has emptied the region after the last macro.
     void drain(std::int64_t m) {
-        if (units_ == 0) {
-            return;
-        }
         tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::acc_free), m}}, {}, "output region free");
     }
 
@@ -222,6 +262,8 @@ private:
     std::int64_t units_;
     Affine first_unit_;
     std::int64_t slice_stride_;
+    std::int64_t full_, rest_;  ///< row steps of m row blocks, and row blocks of the last one
+    Affine row_step_, chunk_number_;
 };
 
 /// The cluster multicasts one chunk of A to its tiles.
@@ -244,6 +286,38 @@ void multicast(Emitter& emit, const Product& product, std::int64_t m, std::int64
               copy_block_rows(copy), {{tiles_of_cluster_sem(emit.grouping, tile_sem::a_full), 1}},
               "multicast activations");
     emit.advance(emit.cluster, reg::activation);
+}
+
+/// One k step of chunk `c` of every tile's weights, from HBM to the panel in CSRAM.
+void fetch_panel(Emitter& emit, const Product& product, std::int64_t c, std::int64_t k, const Affine& k_offset) {
+    ControlBuilder& cluster = emit.cluster;
+    const std::int64_t tiles = emit.grouping.tiles_per_cluster;
+    const Split split{product.shape.units, product.shape.tiles};
+    const std::int64_t unit_bytes = product.shape.unit_blocks * product.shape.k_blocks * block(product.shape.b);
+    const std::int64_t slot = panel_slot_bytes(product.shape, product.tiling);
+    if (c > 0) {
+        cluster.fence(queue::kPanel, {{own_cluster_sem(cluster_sem::panel_free), tiles}}, {}, "panel free");
+    }
+    const auto copy = [&](const Affine& t, std::int64_t units, const Affine& first_unit) {
+        const Split parts{units, product.tiling.n_chunks};
+        const std::int64_t width = parts.least() + (c < parts.remainder() ? 1 : 0);
+        const std::int64_t before = c * parts.least() + std::min(c, parts.remainder());
+        const Affine offset = k_offset * (width * product.shape.unit_blocks * block(product.shape.b));
+        const DmaMacro macro{{Space::hbm, 0, 0, product.weights + (first_unit + before) * unit_bytes + offset},
+                             emit.own_csram(t * slot + offset + product.panel),
+                             width * product.shape.unit_blocks * k * block(product.shape.b),
+                             {},
+                             isa::Format::raw,
+                             isa::Format::raw};
+        const isa::SemRef full{isa::Level::tile, isa::variable(Var::cluster, tiles) + t, 0, tile_sem::panel_full};
+        cluster.issue(queue::kPanel, {}, macro, {{full, 1}}, "fetch panel");
+    };
+    cluster.loop(tiles, [&](const Affine& t) {
+        const Affine position = t + (isa::variable(Var::cluster) - emit.first_cluster()) * tiles;
+        cluster.branch(
+            Affine(split.remainder() - 1) - position, [&] { copy(t, split.most(), position * split.most()); },
+            [&] { copy(t, split.least(), position * split.least() + split.remainder()); });
+    });
 }
 
 }  // namespace
@@ -282,16 +356,27 @@ void emit_product_cluster(Emitter& emit, const Product& product) {
     const std::int64_t m = product.tiling.m;
     const std::int64_t full = product.shape.row_blocks / m;
     const std::int64_t rest = product.shape.row_blocks % m;
-    const auto row_macro = [&](std::int64_t rows, const Affine& first_row) {
-        cluster.loop(product.tiling.n_chunks, [&](const Affine&) {
+    const auto chunk = [&](const std::function<void(std::int64_t, const Affine&, const Affine&)>& fetch) {
+        const auto row_step = [&](std::int64_t rows, const Affine& first_row, const Affine& i) {
             for_k_steps(cluster, product, [&](std::int64_t k, bool, bool, const Affine& k_offset) {
+                fetch(k, k_offset, i);
                 multicast(emit, product, rows, k, first_row, k_offset);
             });
-        });
+        };
+        cluster.loop(full, [&](const Affine& i) { row_step(m, i * m, i); });
+        if (rest > 0) {
+            row_step(rest, Affine(full * m), Affine(full));
+        }
     };
-    cluster.loop(full, [&](const Affine& i) { row_macro(m, i * m); });
-    if (rest > 0) {
-        row_macro(rest, Affine(full * m));
+    if (product.panel < 0) {
+        cluster.loop(product.tiling.n_chunks,
+                     [&](const Affine&) { chunk([](std::int64_t, const Affine&, const Affine&) {}); });
+        return;
+    }
+    for (std::int64_t c = 0; c < product.tiling.n_chunks; ++c) {
+        chunk([&, c](std::int64_t k, const Affine& k_offset, const Affine& i) {
+            cluster.branch(i * -1, [&] { fetch_panel(emit, product, c, k, k_offset); });
+        });
     }
 }
 

@@ -31,6 +31,7 @@ struct Product {
     isa::Affine position;           ///< of a tile among those that split the units
     isa::MemRef a;                  ///< first block row of A, blocked, as seen by the cluster program
     isa::Affine weights;            ///< HBM offset, as seen by the tile program
+    std::int64_t panel = -1;        ///< CSRAM offset of the panel of B, if the tiling keeps one
     int ready = -1;                 ///< cluster semaphore to wait on before A is read; -1: none
     isa::Affine ready_count;
     /// Writes the instructions that take a piece out of the region (see emit_epilogue).

@@ -22,8 +22,8 @@ constexpr std::array<std::int64_t, 4> kStreamSlots{12, 8, 6, 4};
 constexpr std::int64_t kMostPieceBlocks = 32;
 
 std::int64_t staging_bytes(const StagingNeeds& needs) {
-    return 2 * (needs.in_bytes + needs.out_bytes + needs.probability_bytes) + 3 * 4 * needs.attention_rows +
-           2 * needs.norm_width + 512;
+    return needs.in_slots * needs.in_bytes + needs.out_slots * needs.out_bytes + 2 * needs.probability_bytes +
+           3 * 4 * needs.attention_rows + 2 * needs.norm_width + 512;
 }
 
 std::int64_t free_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs) {
@@ -102,8 +102,8 @@ TilePlan plan_tile(const isa::ChipSpec& chip, const std::vector<ProductShape>& p
         const std::int64_t bytes = round_up<std::int64_t>(slot, 64);
         return Ring{tsram.take(name, bytes * slots), bytes, slots, cursor};
     };
-    memory.in = ring("staging in", needs.in_bytes, 2, reg::in);
-    memory.out = ring("staging out", needs.out_bytes, 2, reg::out);
+    memory.in = ring("staging in", needs.in_bytes, needs.in_slots, reg::in);
+    memory.out = ring("staging out", needs.out_bytes, needs.out_slots, reg::out);
     memory.probabilities = ring("probabilities", needs.probability_bytes, 2, reg::step);
     memory.row_maximum = tsram.take("row maximum", 4 * needs.attention_rows);
     memory.row_sum = tsram.take("row sum", 4 * needs.attention_rows);
