@@ -27,6 +27,9 @@ public:
     /// The femtosecond in which `cycle` begins.
     [[nodiscard]] Femtoseconds time_of(Cycle cycle) const {
         const Epoch& epoch = epochs_.back();
+        if (kFemtosecondsPerSecond % epoch.hertz == 0) {
+            return epoch.first_femtosecond + (cycle - epoch.first_cycle) * (kFemtosecondsPerSecond / epoch.hertz);
+        }
         return epoch.first_femtosecond +
                static_cast<Femtoseconds>(Wide{cycle - epoch.first_cycle} * kFemtosecondsPerSecond / epoch.hertz);
     }

@@ -28,7 +28,7 @@ class FifoServer {
 public:
     FifoServer() = default;
     FifoServer(std::string path, std::int64_t width)
-        : path_(std::move(path)), width_(static_cast<std::uint64_t>(width)) {
+        : width_(static_cast<std::uint64_t>(width)), path_(std::move(path)) {
         if (std::has_single_bit(width_)) {
             shift_ = std::countr_zero(width_);
         }
@@ -57,12 +57,13 @@ private:
     [[nodiscard]] Cycle floor_cycle(std::uint64_t slot) const { return shift_ >= 0 ? slot >> shift_ : slot / width_; }
     [[nodiscard]] Cycle ceil_cycle(std::uint64_t slot) const { return floor_cycle(slot + width_ - 1); }
 
-    std::string path_;
-    std::uint64_t width_ = 1;
-    int shift_ = -1;
+    // What every packet touches stands first, in one cache line.
     std::uint64_t free_ = 0;
+    std::uint64_t width_ = 1;
     std::uint64_t bytes_ = 0;
     std::uint64_t packets_ = 0;
+    int shift_ = -1;
+    std::string path_;
 };
 
 }  // namespace sluice::sim

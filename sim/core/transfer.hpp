@@ -62,17 +62,17 @@ protected:
     ~PacketOwner() = default;
 };
 
-struct Packet {
+struct alignas(64) Packet {
+    // What every hop and the landing touch, in one cache line.
     Transfer* transfer = nullptr;
     PacketOwner* owner = nullptr;
-    std::uint64_t src_offset = 0, dst_offset = 0;
+    Cycle launched = 0, landed = 0;
     std::uint32_t src_bytes = 0, dst_bytes = 0, wire_bytes = 0;
     std::uint32_t copies = 0;  ///< still to land
-    std::uint32_t route = 0;
-    std::uint32_t tag = 0;  ///< the owner's, as is the next
-    void* task = nullptr;
+    std::uint32_t tag = 0;     ///< the owner's
+    std::uint32_t root = 0;    ///< of its route
+    std::uint64_t src_offset = 0, dst_offset = 0;
     HbmPlace src_place, dst_place;
-    Cycle launched = 0, stamp = 0, landed = 0;
     std::uint32_t next_free = 0;
 };
 

@@ -164,10 +164,9 @@ void DmaEngine::send(std::size_t p, std::size_t i) {
     path.pipe.reserve(context_.scheduler.now(), std::max(piece.src_bytes, piece.dst_bytes));
     PacketId id = 0;
     Packet& packet = context_.network.prepare(id);
-    packet.transfer = &task->transfer;
+    packet.transfer = task;
     packet.owner = this;
     packet.tag = static_cast<std::uint32_t>(i);
-    packet.task = task;
     packet.src_offset = piece.src_offset;
     packet.dst_offset = piece.dst_offset;
     packet.src_bytes = piece.src_bytes;
@@ -229,7 +228,7 @@ void DmaEngine::wake() {
 }
 
 void DmaEngine::on_landing(Packet& packet, Cycle cycle) {
-    Task* task = static_cast<Task*>(packet.task);
+    Task* task = static_cast<Task*>(packet.transfer);
     landings_.push_back({cycle, packet.src_bytes});
     std::push_heap(landings_.begin(), landings_.end(),
                    [](const Landing& a, const Landing& b) { return later(a.cycle, b.cycle); });
@@ -254,7 +253,7 @@ void DmaEngine::check_retirement(std::size_t i) {
 }
 
 void DmaEngine::book(Task& task, Cycle now) {
-    const Transfer& t = task.transfer;
+    const Transfer& t = task;
     const isa::ChipSpec& chip = context_.chip;
     const Bytes beat = static_cast<Bytes>(chip.hbm.burst_bytes);
     EnergyList energy = task.energy;
@@ -305,7 +304,7 @@ void DmaEngine::retire(std::size_t i) {
     --channel.pending;
     ++descriptors_;
     const bool fence = std::holds_alternative<isa::FenceMacro>(task->text->macro);
-    context_.path.set_resource(task->record, fence ? Resource::fence : slowest_side(task->transfer));
+    context_.path.set_resource(task->record, fence ? Resource::fence : slowest_side(*task));
     for (std::size_t s = 0; s < task->signal_count; ++s) {
         context_.semaphores.signal(location_, task->signals[s], {task->record, now}, task->where);
     }

@@ -25,8 +25,6 @@ void DmaWalk::cut() {
     };
     const std::uint64_t src = offset(shape_.src_offset, shape_.src_strides);
     const std::uint64_t dst = offset(shape_.dst_offset, shape_.dst_strides);
-    const auto src_bits = static_cast<std::uint64_t>(shape_.src_bits);
-    const auto dst_bits = static_cast<std::uint64_t>(shape_.dst_bits);
     // What is left of the run, up to the end of the granule on each side that is cut.
     step_ = length_ - position_;
     const std::uint64_t own = (shape_.cut_src ? src : dst) + position_;
@@ -34,6 +32,13 @@ void DmaWalk::cut() {
     if (shape_.cut_src && shape_.cut_dst) {
         step_ = std::min(step_, shape_.granule - (dst + position_) % shape_.granule);
     }
+    if (shape_.src_bits == shape_.dst_bits) {
+        const auto bytes = static_cast<std::uint32_t>(step_);
+        piece_ = {src + position_, dst + position_, bytes, bytes};
+        return;
+    }
+    const auto src_bits = static_cast<std::uint64_t>(shape_.src_bits);
+    const auto dst_bits = static_cast<std::uint64_t>(shape_.dst_bits);
     const std::uint64_t up = shape_.cut_src ? dst_bits : src_bits;
     const std::uint64_t down = shape_.cut_src ? src_bits : dst_bits;
     const std::uint64_t other = position_ * up / down;

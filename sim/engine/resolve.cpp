@@ -179,7 +179,7 @@ void Resolver::check_extent(const TransferEnd& end, const DmaWalk::Shape& shape,
 }
 
 void Resolver::operator()(const isa::DmaMacro& macro) {
-    Transfer& transfer = task.transfer;
+    Transfer& transfer = task;
     transfer.src = end_of(macro.src, false);
     transfer.dst = end_of(macro.dst, true);
     transfer.issuer = endpoint_of(location, context.chip);

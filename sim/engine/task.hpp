@@ -47,7 +47,8 @@ private:
     bool done_ = true;
 };
 
-struct Task {
+/// A DMA's packets know it as a Transfer.
+struct Task : Transfer {
     static constexpr std::size_t kMaxUses = 4;
 
     const isa::Instruction* text = nullptr;
@@ -70,7 +71,6 @@ struct Task {
     TsramTraffic tsram;
 
     // DMA.
-    Transfer transfer;
     DmaWalk walk;
     bool outward = false;  ///< uses the engine's outbound data path
     bool wire_is_dst = false;

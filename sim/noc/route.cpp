@@ -114,13 +114,15 @@ void RouteTable::learn_feeders() {
 }
 
 std::uint32_t RouteTable::build(const std::vector<std::vector<Step>>& ways) {
-    auto route = std::make_unique<Route>();
-    route->copies = static_cast<std::uint32_t>(ways.size());
-    std::vector<RouteNode>& nodes = route->nodes;
+    Route route;
+    route.root = static_cast<std::uint32_t>(nodes_.size());
+    route.copies = static_cast<std::uint32_t>(ways.size());
+    std::vector<RouteNode>& nodes = nodes_;
     for (const std::vector<Step>& steps : ways) {
         std::uint32_t at = RouteNode::kNone;
         for (const Step& step : steps) {
-            std::uint32_t next = at == RouteNode::kNone ? (nodes.empty() ? RouteNode::kNone : 0) : nodes[at].first_child;
+            std::uint32_t next = at == RouteNode::kNone ? route.root : nodes[at].first_child;
+            next = next == nodes.size() ? RouteNode::kNone : next;  // the very first step
             while (next != RouteNode::kNone && (nodes[next].server != step.server || nodes[next].end != step.end)) {
                 next = nodes[next].next_sibling;
             }
@@ -139,14 +141,14 @@ std::uint32_t RouteTable::build(const std::vector<std::vector<Step>>& ways) {
                     nodes[at].first_child = next;
                 }
                 nodes.push_back(node);
-                route->gnoc_links += step.gnoc_links;
-                route->gnoc_routers += step.gnoc_routers;
-                route->cnoc_crossings += step.cnoc_crossings;
+                route.gnoc_links += step.gnoc_links;
+                route.gnoc_routers += step.gnoc_routers;
+                route.cnoc_crossings += step.cnoc_crossings;
             }
             at = next;
         }
     }
-    routes_.push_back(std::move(route));
+    routes_.push_back(route);
     return static_cast<std::uint32_t>(routes_.size() - 1);
 }
 

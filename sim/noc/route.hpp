@@ -39,7 +39,7 @@ struct RouteNode {
 };
 
 struct Route {
-    std::vector<RouteNode> nodes;  ///< [0] is the source's own port
+    std::uint32_t root = 0;  ///< node of the source's own port
     std::uint32_t copies = 1;
     std::uint32_t gnoc_links = 0, gnoc_routers = 0, cnoc_crossings = 0;
 };
@@ -58,7 +58,8 @@ public:
     /// Index of the route; built at first use.
     [[nodiscard]] std::uint32_t unicast(Endpoint from, Endpoint to);
     [[nodiscard]] std::uint32_t multicast(Endpoint from, const TransferEnd& to);
-    [[nodiscard]] const Route& route(std::uint32_t index) const { return *routes_[index]; }
+    [[nodiscard]] const Route& route(std::uint32_t index) const { return routes_[index]; }
+    [[nodiscard]] const RouteNode& node(std::uint32_t index) const { return nodes_[index]; }
 
     /// A request message is control plane: it meets the latencies of the way and no contention.
     [[nodiscard]] Cycle request_latency(Endpoint issuer, Endpoint source) const {
@@ -99,7 +100,8 @@ private:
     std::vector<ClusterNoc*> cluster_nocs_;
     std::vector<FifoServer*> csram_ports_;
     std::size_t tiles_, clusters_, stacks_, tiles_per_cluster_;
-    std::vector<std::unique_ptr<Route>> routes_;
+    std::vector<Route> routes_;
+    std::vector<RouteNode> nodes_;  ///< of all routes
     std::vector<std::uint32_t> unicast_;
     std::vector<Cycle> request_latency_;
     std::map<std::tuple<Endpoint, Endpoint, std::uint64_t>, std::uint32_t> multicast_;

@@ -36,15 +36,16 @@ void Transport::launch(PacketId id) {
     Packet& packet = packets_[id];
     Transfer& transfer = *packet.transfer;
     if (transfer.src.space == isa::Space::hbm) {
-        packet.src_place = hbm_->decode(packet.src_offset, packet.src_bytes);
+        packet.src_place = hbm_->decode(packet.src_offset, std::max(packet.src_bytes, 1U));
     }
     if (transfer.dst.space == isa::Space::hbm) {
-        packet.dst_place = hbm_->decode(packet.dst_offset, packet.dst_bytes);
+        packet.dst_place = hbm_->decode(packet.dst_offset, std::max(packet.dst_bytes, 1U));
     }
     const Endpoint from = endpoint(transfer.src, packet.src_place);
-    packet.route = transfer.dst.mask != 0 ? routes_->multicast(from, transfer.dst)
+    const std::uint32_t index = transfer.dst.mask != 0 ? routes_->multicast(from, transfer.dst)
                                           : routes_->unicast(from, endpoint(transfer.dst, packet.dst_place));
-    const Route& route = routes_->route(packet.route);
+    const Route& route = routes_->route(index);
+    packet.root = route.root;
     packet.copies = route.copies;
     packet.launched = scheduler_.now();
     packet.landed = 0;
@@ -62,17 +63,17 @@ void Transport::launch(PacketId id) {
 }
 
 void Transport::at_source(PacketId id) {
-    switch (packets_[id].transfer->src.space) {
+    const Packet& packet = packets_[id];
+    switch (packet.transfer->src.space) {
         case isa::Space::hbm: hbm_->read(id); return;
-        case isa::Space::csram: cross(id, 0, scheduler_.now()); return;
-        case isa::Space::tsram: cross(id, 0, scheduler_.now() + tsram_latency_); return;
+        case isa::Space::csram: cross(id, packet.root, scheduler_.now()); return;
+        case isa::Space::tsram: cross(id, packet.root, scheduler_.now() + tsram_latency_); return;
     }
 }
 
 void Transport::cross(PacketId id, std::uint32_t index, Cycle ready) {
     Packet& packet = packets_[id];
-    const Route& route = routes_->route(packet.route);
-    const RouteNode& node = route.nodes[index];
+    const RouteNode& node = routes_->node(index);
     const Crossing crossing = node.server->reserve(ready, bytes_of(packet, node.bytes));
     if (node.csram) {
         packet.transfer->csram_cycles += crossing.tail - ready + node.latency;
@@ -85,8 +86,8 @@ void Transport::cross(PacketId id, std::uint32_t index, Cycle ready) {
         scheduler_.at(crossing.tail + node.latency, Phase::arrive, *this, kHbmWrite, id);
         return;
     }
-    for (std::uint32_t child = node.first_child; child != RouteNode::kNone; child = route.nodes[child].next_sibling) {
-        const RouteNode& next = route.nodes[child];
+    for (std::uint32_t child = node.first_child; child != RouteNode::kNone; child = routes_->node(child).next_sibling) {
+        const RouteNode& next = routes_->node(child);
         const Cycle tail = crossing.tail + node.latency;
         const Cycle needed = next.server->cycles(bytes_of(packet, next.bytes));
         const Cycle next_ready = std::max(crossing.head + node.latency, tail > needed ? tail - needed : 0);
@@ -110,7 +111,7 @@ void Transport::land(PacketId id, Cycle cycle) {
 }
 
 void Transport::read_done(PacketId id, Cycle cycle) {
-    scheduler_.at(cycle, Phase::arrive, *this, kEnter, id);
+    scheduler_.at(cycle, Phase::arrive, *this, kEnter, std::uint64_t{packets_[id].root} << 32 | id);
 }
 
 void Transport::write_done(PacketId id, Cycle cycle) {

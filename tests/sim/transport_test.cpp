@@ -160,9 +160,9 @@ private:
             }
             case Step::source:
                 if (s.transfer.src.space == isa::Space::hbm) {
-                    later(now_ + FixedHbm::kLatency, 0, {Step::enter, step.shot, 0});
+                    later(now_ + FixedHbm::kLatency, 0, {Step::enter, step.shot, route(s).root});
                 } else {
-                    cross(step.shot, 0, now_ + (tile ? static_cast<Cycle>(bench_.chip.tsram.latency_cycles) : 0));
+                    cross(step.shot, route(s).root, now_ + (tile ? static_cast<Cycle>(bench_.chip.tsram.latency_cycles) : 0));
                 }
                 break;
             case Step::enter: cross(step.shot, step.node, now_); break;
@@ -172,8 +172,7 @@ private:
 
     void cross(std::size_t i, std::uint32_t index, Cycle ready) {
         const Shot& s = (*shots_)[i];
-        const sim::Route& way = route(s);
-        const sim::RouteNode& node = way.nodes[index];
+        const sim::RouteNode& node = bench_.routes->node(index);
         // Byte after byte into the cycles that have room, not before what was booked last.
         Row& row = rows_[node.server];
         const auto width = static_cast<std::uint32_t>(node.server->width());
@@ -197,8 +196,8 @@ private:
         } else if (node.end == sim::RouteEnd::hbm) {
             later(tail + node.latency, 0, {Step::write, i, 0});
         }
-        for (std::uint32_t child = node.first_child; child != sim::RouteNode::kNone; child = way.nodes[child].next_sibling) {
-            const sim::RouteNode& next = way.nodes[child];
+        for (std::uint32_t child = node.first_child; child != sim::RouteNode::kNone; child = bench_.routes->node(child).next_sibling) {
+            const sim::RouteNode& next = bench_.routes->node(child);
             // The last byte, which crosses here in cycle tail - 1, must be there in the last of its cycles there.
             const auto needed = static_cast<Cycle>((s.bytes + next.server->width() - 1) / next.server->width());
             Cycle start = head + node.latency;
@@ -301,9 +300,9 @@ TEST_CASE("resources that one other alone feeds are booked without an event") {
     Bench bench(test::maia200());
     // A stack at the left edge is the only one to send east from its router.
     const sim::Route& route = bench.routes->route(bench.routes->unicast(bench.routes->stack(0), bench.routes->csram(3)));
-    REQUIRE(route.nodes.size() >= 4);
-    CHECK(route.nodes[1].chained);
-    CHECK_FALSE(route.nodes.back().chained);
+    const sim::RouteNode& east = bench.routes->node(bench.routes->node(route.root).first_child);
+    CHECK(east.chained);
+    CHECK_FALSE(bench.routes->node(east.first_child).chained);
 }
 
 TEST_CASE("the floorplan gives every port a place, for any counts") {
