@@ -10,8 +10,13 @@ namespace sluice::sim {
 
 Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const isa::Program& program,
            Scheduler& scheduler, Ledger& ledger, bool reverse)
-    : sc_module(name), spec_(spec), scheduler_(scheduler), ledger_(ledger), transport_(scheduler, packets_, spec),
-      context_(spec, program, scheduler, transport_, ledger), gnoc_("gnoc", spec),
+    : sc_module(name),
+      spec_(spec),
+      scheduler_(scheduler),
+      ledger_(ledger),
+      transport_(scheduler, packets_, spec),
+      context_(spec, program, scheduler, transport_, ledger),
+      gnoc_("gnoc", spec),
       control_("control", context_, {isa::Level::chip, 0}, {}) {
     context_.tsram.resize(static_cast<std::size_t>(isa::tile_count(spec)));
     if (reverse) {
@@ -83,8 +88,8 @@ void Chip::start() {
         }
         if (program.first < 0 || program.count < 0 || program.first + program.count > units) {
             throw InputError("control program " + program.name,
-                             fmt::format("runs on {} {} to {}; the chip has {}", isa::name(program.level), program.first,
-                                         program.first + program.count - 1, units));
+                             fmt::format("runs on {} {} to {}; the chip has {}", isa::name(program.level),
+                                         program.first, program.first + program.count - 1, units));
         }
         for (std::int64_t unit = program.first; unit < program.first + program.count; ++unit) {
             if (program.level == isa::Level::chip) {

@@ -52,8 +52,8 @@ private:
         return task.rows > 0 && context_.semaphores.gives(task.row_signal, semaphore);
     }
 
-    /// Whether a use could mean the semaphore: expressions in loop indices may take any value, the processor's own ids are
-    /// known.
+    /// Whether a use could mean the semaphore: expressions in loop indices may take any value, the processor's own ids
+    /// are known.
     [[nodiscard]] bool may_mean(const isa::SemUse& use, const ControlProcessor& processor, SemIndex semaphore) const {
         const auto only_ids = [](const isa::Affine& affine) {
             return std::all_of(affine.terms.begin(), affine.terms.end(),
@@ -68,7 +68,8 @@ private:
         return context_.semaphores.gives(give, semaphore);
     }
 
-    [[nodiscard]] std::string find(const isa::Block& block, const ControlProcessor& processor, SemIndex semaphore) const {
+    [[nodiscard]] std::string find(const isa::Block& block, const ControlProcessor& processor,
+                                   SemIndex semaphore) const {
         for (const isa::Statement& statement : block) {
             std::string found;
             if (const auto* loop = std::get_if<isa::Loop>(&statement.body)) {
@@ -92,9 +93,8 @@ private:
 
     [[nodiscard]] std::string in_instruction(const isa::Instruction& instruction, const ControlProcessor& processor,
                                              SemIndex semaphore) const {
-        bool meant = std::any_of(instruction.signals.begin(), instruction.signals.end(), [&](const isa::SemUse& use) {
-            return may_mean(use, processor, semaphore);
-        });
+        bool meant = std::any_of(instruction.signals.begin(), instruction.signals.end(),
+                                 [&](const isa::SemUse& use) { return may_mean(use, processor, semaphore); });
         if (const auto* tensor = std::get_if<isa::TensorMacro>(&instruction.macro); tensor && tensor->row_signal) {
             meant = meant || may_mean(*tensor->row_signal, processor, semaphore);
         }
@@ -137,7 +137,8 @@ std::string describe_deadlock(const std::vector<ControlProcessor*>& processors, 
         }
         lines.push_back(line);
     }
-    std::string text = fmt::format("no progress is possible after cycle {}; {} wait:", context.scheduler.now(), lines.size());
+    std::string text =
+        fmt::format("no progress is possible after cycle {}; {} wait:", context.scheduler.now(), lines.size());
     for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) {
         text += "\n  " + lines[i];
     }

@@ -6,7 +6,9 @@
 namespace sluice::sim {
 
 Cluster::Cluster(const sc_core::sc_module_name& name, EngineContext& context, std::uint32_t number, bool reverse)
-    : sc_module(name), csram_("csram", context.chip.csram), noc_("noc", context.chip),
+    : sc_module(name),
+      csram_("csram", context.chip.csram),
+      noc_("noc", context.chip),
       cdma_("cdma", context, {isa::Level::cluster, number}, context.chip.cdma),
       control_("control", context, {isa::Level::cluster, number}, lane_set()) {
     const auto count = static_cast<std::size_t>(context.chip.soc.tiles_per_cluster);

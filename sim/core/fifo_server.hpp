@@ -3,12 +3,12 @@
 // A port, link or bus: first in, first out, `width` bytes per cycle. It never ticks; its only state is the byte slot at
 // which it is free.
 //
-// Slot s of cycle c is number c * width + s, so that a packet that ends in mid-cycle leaves the rest of the cycle to the
-// next one and no capacity is lost to rounding. A packet crosses without gaps once it has started; it is *ready* at the
-// first cycle from which its bytes, still arriving over a narrower resource, cannot run out:
+// Slot s of cycle c is number c * width + s, so that a packet that ends in mid-cycle leaves the rest of the cycle to
+// the next one and no capacity is lost to rounding. A packet crosses without gaps once it has started; it is *ready* at
+// the first cycle from which its bytes, still arriving over a narrower resource, cannot run out:
 //     ready = max(head, tail - ceil(bytes / width))
-// where head is the cycle in which its first byte is there and tail the cycle after that of its last one. Packets must be
-// offered in the order of their ready cycles. Equal, cycle for cycle, to moving bytes one cycle after the other:
+// where head is the cycle in which its first byte is there and tail the cycle after that of its last one. Packets must
+// be offered in the order of their ready cycles. Equal, cycle for cycle, to moving bytes one cycle after the other:
 // tests/sim/fifo_server_test.cpp.
 #include <bit>
 #include <cstdint>

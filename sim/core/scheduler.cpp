@@ -14,8 +14,7 @@ int sc_main(int, char**) {
 
 namespace sluice::sim {
 
-Scheduler::Scheduler(const sc_core::sc_module_name& name, ClockDomain core)
-    : sc_module(name), core_(std::move(core)) {
+Scheduler::Scheduler(const sc_core::sc_module_name& name, ClockDomain core) : sc_module(name), core_(std::move(core)) {
     SC_METHOD(dispatch);
     sensitive << wake_;
 }

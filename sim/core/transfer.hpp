@@ -53,7 +53,8 @@ struct TsramTraffic {
 
 struct Packet;
 
-/// The engine that sent a packet. `on_landing` is called as soon as the landing is certain, which may be before `cycle`.
+/// The engine that sent a packet. `on_landing` is called as soon as the landing is certain, which may be before
+/// `cycle`.
 class PacketOwner {
 public:
     virtual void on_landing(Packet& packet, Cycle cycle) = 0;

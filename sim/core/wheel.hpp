@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Events in time order: 4,096 buckets of one cycle each under an occupancy bitmap, and a heap for what lies further
-// ahead. First in, first out within a phase of a cycle, also across the heap: an event moves from the heap to its bucket
-// at the moment the bucket comes into reach, before anything can be put there directly. Pure C++; `Scheduler` drives it.
+// ahead. First in, first out within a phase of a cycle, also across the heap: an event moves from the heap to its
+// bucket at the moment the bucket comes into reach, before anything can be put there directly. Pure C++; `Scheduler`
+// drives it.
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -56,9 +57,7 @@ private:
         Phase phase;
     };
 
-    static bool later(const Far& a, const Far& b) {
-        return a.cycle != b.cycle ? a.cycle > b.cycle : a.order > b.order;
-    }
+    static bool later(const Far& a, const Far& b) { return a.cycle != b.cycle ? a.cycle > b.cycle : a.order > b.order; }
     void append(Cycle cycle, Phase phase, EventTarget* target, std::uint32_t kind, std::uint64_t payload);
     void drain(List& list);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An engine whose macros take a time known at issue: TTU, TVP and reshaper. Its contexts share one array: one macro at a
-// time, the one that has been ready longest first, the lower context of those that tie. A macro is ready when its waits
-// are taken; it ends, and signals, after its cycles; the next may start in the same cycle. One event per macro, and one
-// per block row that signals.
+// An engine whose macros take a time known at issue: TTU, TVP and reshaper. Its contexts share one array: one macro at
+// a time, the one that has been ready longest first, the lower context of those that tie. A macro is ready when its
+// waits are taken; it ends, and signals, after its cycles; the next may start in the same cycle. One event per macro,
+// and one per block row that signals.
 #include <algorithm>
 #include <deque>
 #include <systemc>

@@ -191,8 +191,8 @@ void ControlProcessor::on_event(std::uint32_t kind, std::uint64_t) {
 std::string ControlProcessor::stall() const {
     switch (state_) {
         case State::semaphore:
-            return fmt::format("waits until {} >= {} (is {})", context_.semaphores.describe(wait_.semaphore), wait_.count,
-                               context_.semaphores.value(wait_.semaphore));
+            return fmt::format("waits until {} >= {} (is {})", context_.semaphores.describe(wait_.semaphore),
+                               wait_.count, context_.semaphores.value(wait_.semaphore));
         case State::queue_full: return fmt::format("its queue {} is full", lane_->path());
         case State::running: break;
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A control processor runs one control program: `issue_cycles` for every instruction, wait and signal, `load_index_cycles`
-// for a table look-up, nothing for loops, conditionals and registers. An instruction is evaluated and put into its queue
-// at the end of its issue; if the queue is full the processor stalls until the queue's head starts.
+// A control processor runs one control program: `issue_cycles` for every instruction, wait and signal,
+// `load_index_cycles` for a table look-up, nothing for loops, conditionals and registers. An instruction is evaluated
+// and put into its queue at the end of its issue; if the queue is full the processor stalls until the queue's head
+// starts.
 #include <array>
 #include <systemc>
 #include <vector>

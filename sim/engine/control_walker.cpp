@@ -21,8 +21,7 @@ void ControlWalker::set_register(std::uint8_t reg, std::int64_t value) {
 
 void ControlWalker::assign(const isa::SetRegister& assignment) {
     const std::int64_t value = assignment.value.evaluate(env_);
-    const std::int64_t old =
-        assignment.add ? env_[static_cast<std::size_t>(isa::register_var(assignment.reg))] : 0;
+    const std::int64_t old = assignment.add ? env_[static_cast<std::size_t>(isa::register_var(assignment.reg))] : 0;
     set_register(assignment.reg, old + value);
 }
 

@@ -27,9 +27,12 @@ Resource slowest_side(const Transfer& transfer) {
 
 DmaEngine::DmaEngine(const sc_core::sc_module_name& name, EngineContext& context, Location location,
                      const isa::DmaSpec& spec)
-    : sc_module(name), context_(context), location_(location),
+    : sc_module(name),
+      context_(context),
+      location_(location),
       max_in_flight_(static_cast<std::uint64_t>(spec.max_inflight_bytes)),
-      setup_(static_cast<Cycle>(spec.setup_cycles)), channels_(static_cast<std::size_t>(spec.channels)) {
+      setup_(static_cast<Cycle>(spec.setup_cycles)),
+      channels_(static_cast<std::size_t>(spec.channels)) {
     const std::string path = this->name();
     for (std::size_t i = 0; i < channels_.size(); ++i) {
         lanes_.emplace_back(fmt::format("{}.ch{}", path, i), context, *this, i);
@@ -244,7 +247,8 @@ void DmaEngine::on_landing(Packet& packet, Cycle cycle) {
 
 void DmaEngine::check_retirement(std::size_t i) {
     Channel& channel = channels_[i];
-    while (!channel.draining.empty() && channel.draining.front()->launched && channel.draining.front()->in_flight == 0) {
+    while (!channel.draining.empty() && channel.draining.front()->launched &&
+           channel.draining.front()->in_flight == 0) {
         Task* task = channel.draining.pop();
         channel.retire_at = std::max({task->landed, channel.retire_at, context_.scheduler.now()});
         channel.retiring.push(task);

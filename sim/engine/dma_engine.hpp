@@ -2,12 +2,13 @@
 #pragma once
 // A DMA engine: channels that share an address generator and two data paths, one each way.
 //
-// A channel prepares its head descriptor (waits taken, then `setup_cycles`) while the one before it is still sending, and
-// starts to send as soon as that one has sent its last packet, so a channel streams without gaps. A descriptor is
+// A channel prepares its head descriptor (waits taken, then `setup_cycles`) while the one before it is still sending,
+// and starts to send as soon as that one has sent its last packet, so a channel streams without gaps. A descriptor is
 // complete when its last packet has landed and all descriptors before it in the channel are complete; then it signals.
 // Each data path sends one packet after the other at `bytes_per_cycle`, taking the channels that have one in turn.
 // Packets that have been sent and have not landed are bounded by `max_inflight_bytes` over both paths.
-// A descriptor uses the outbound path if its source is the engine's own SRAM and its destination is not, else the inbound.
+// A descriptor uses the outbound path if its source is the engine's own SRAM and its destination is not, else the
+// inbound.
 //
 // A channel's account: busy while it prepares or has packets to send; `memory` while the engine may not send because of
 // the bound, or while it only waits for packets to land; else as its queue says.

@@ -44,9 +44,11 @@ void DmaWalk::cut() {
     const std::uint64_t other = position_ * up / down;
     const std::uint64_t other_bytes = (position_ + step_) * up / down - other;
     if (shape_.cut_src) {
-        piece_ = {src + position_, dst + other, static_cast<std::uint32_t>(step_), static_cast<std::uint32_t>(other_bytes)};
+        piece_ = {src + position_, dst + other, static_cast<std::uint32_t>(step_),
+                  static_cast<std::uint32_t>(other_bytes)};
     } else {
-        piece_ = {src + other, dst + position_, static_cast<std::uint32_t>(other_bytes), static_cast<std::uint32_t>(step_)};
+        piece_ = {src + other, dst + position_, static_cast<std::uint32_t>(other_bytes),
+                  static_cast<std::uint32_t>(step_)};
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One in-order queue of an engine: a DMA channel, or a context of a compute engine. Holds the tasks that have not started,
-// makes the head wait for its semaphores, and keeps the lane's account. An entry leaves the queue when it starts.
+// One in-order queue of an engine: a DMA channel, or a context of a compute engine. Holds the tasks that have not
+// started, makes the head wait for its semaphores, and keeps the lane's account. An entry leaves the queue when it
+// starts.
 #include <string>
 
 #include "sim/core/account.hpp"
@@ -38,8 +39,8 @@ public:
     void push(Task* task);
     void wait_for_slot(SlotWaiter& waiter) { slot_waiter_ = &waiter; }
 
-    /// The head if its waits are satisfied (they are taken), with its start recorded; else null, and the owner is called
-    /// again when that may have changed. `resource` is what its cycles count as.
+    /// The head if its waits are satisfied (they are taken), with its start recorded; else null, and the owner is
+    /// called again when that may have changed. `resource` is what its cycles count as.
     Task* begin(Resource resource);
     /// What the lane did before let go of it now: the next task's start may be owed to that.
     void released(RecordId record);

@@ -130,7 +130,8 @@ void Resolver::operator()(const isa::ReshapeMacro& macro) {
     task.cycles = reshape_cycles(rows, cols, macro.src_format, macro.dst_format, context.chip.reshaper);
     task.resource = Resource::reshaper;
     const auto row_count = static_cast<Bytes>(rows);
-    task.tsram = {0, row_count * isa::row_bytes(macro.src_format, cols), row_count * isa::row_bytes(macro.dst_format, cols)};
+    task.tsram = {0, row_count * isa::row_bytes(macro.src_format, cols),
+                  row_count * isa::row_bytes(macro.dst_format, cols)};
     task.energy.add(EnergyEvent::reshaper_element, static_cast<std::uint64_t>(rows * cols));
 }
 
@@ -212,7 +213,8 @@ void Resolver::operator()(const isa::DmaMacro& macro) {
         check_extent(transfer.dst, shape, true);
     }
     const auto is_own = [&](const TransferEnd& end) {
-        const bool same_level = end.space == (location.level == isa::Level::tile ? isa::Space::tsram : isa::Space::csram);
+        const bool same_level =
+            end.space == (location.level == isa::Level::tile ? isa::Space::tsram : isa::Space::csram);
         return same_level && end.mask == 0 && end.unit == location.unit;
     };
     const bool own_source = is_own(transfer.src);
@@ -237,7 +239,8 @@ SemTake resolve_wait(const isa::SemUse& use, const isa::Environment& env, const 
     if (count < 0) {
         throw InputError(where, fmt::format("waits for {}", count));
     }
-    return {context.semaphores.index(use.sem.level, use.sem.unit.evaluate(env), use.sem.index.evaluate(env), where), count};
+    return {context.semaphores.index(use.sem.level, use.sem.unit.evaluate(env), use.sem.index.evaluate(env), where),
+            count};
 }
 
 SemGive resolve_signal(const isa::SemUse& use, const isa::Environment& env, const std::string& where,
@@ -259,9 +262,11 @@ Task* resolve(const isa::Instruction& instruction, const isa::Environment& env, 
               const std::string& where, EngineContext& context) {
     const isa::ControlSpec& limits = context.chip.control;
     if (instruction.waits.size() > std::min<std::size_t>(static_cast<std::size_t>(limits.max_waits), Task::kMaxUses) ||
-        instruction.signals.size() > std::min<std::size_t>(static_cast<std::size_t>(limits.max_signals), Task::kMaxUses)) {
-        throw InputError(where, fmt::format("{} waits and {} signals; the chip takes {} and {}", instruction.waits.size(),
-                                            instruction.signals.size(), limits.max_waits, limits.max_signals));
+        instruction.signals.size() >
+            std::min<std::size_t>(static_cast<std::size_t>(limits.max_signals), Task::kMaxUses)) {
+        throw InputError(where,
+                         fmt::format("{} waits and {} signals; the chip takes {} and {}", instruction.waits.size(),
+                                     instruction.signals.size(), limits.max_waits, limits.max_signals));
     }
     Task* task = context.tasks.take();
     task->text = &instruction;
@@ -279,8 +284,8 @@ Task* resolve(const isa::Instruction& instruction, const isa::Environment& env, 
         task->signals[task->signal_count++] = resolve_signal(use, env, where, context);
     }
     std::visit(Resolver{env, location, where, context, *task}, instruction.macro);
-    const auto semaphore_operations = static_cast<std::uint64_t>(task->wait_count) + task->signal_count +
-                                      static_cast<std::uint64_t>(task->rows);
+    const auto semaphore_operations =
+        static_cast<std::uint64_t>(task->wait_count) + task->signal_count + static_cast<std::uint64_t>(task->rows);
     task->energy.add(EnergyEvent::semaphore_operation, semaphore_operations);
     task->energy.add(EnergyEvent::tsram_operand_read_byte, task->tsram.operand_read);
     task->energy.add(EnergyEvent::tsram_read_byte, task->tsram.read);

@@ -12,7 +12,9 @@ constexpr std::uint32_t kNoMessage = ~std::uint32_t{0};
 }
 
 SemaphoreFile::SemaphoreFile(const isa::ChipSpec& chip, Scheduler& scheduler)
-    : chip_(chip), scheduler_(scheduler), limit_((std::int64_t{1} << chip.semaphores.width_bits) - 1),
+    : chip_(chip),
+      scheduler_(scheduler),
+      limit_((std::int64_t{1} << chip.semaphores.width_bits) - 1),
       cluster_base_(static_cast<std::size_t>(isa::tile_count(chip) * chip.semaphores.per_tile)),
       chip_base_(cluster_base_ + static_cast<std::size_t>(chip.soc.clusters * chip.semaphores.per_cluster)),
       semaphores_(chip_base_ + static_cast<std::size_t>(chip.semaphores.per_chip)) {}
@@ -20,8 +22,8 @@ SemaphoreFile::SemaphoreFile(const isa::ChipSpec& chip, Scheduler& scheduler)
 void SemaphoreFile::initialise(const isa::Program& program) {
     for (const isa::SemInit& init : program.semaphores) {
         for (std::int64_t i = 0; i < init.units; ++i) {
-            const std::string where =
-                fmt::format("initial value of {} semaphore {} #{}", isa::name(init.sem.level), init.sem.unit + i, init.sem.index);
+            const std::string where = fmt::format("initial value of {} semaphore {} #{}", isa::name(init.sem.level),
+                                                  init.sem.unit + i, init.sem.index);
             if (init.value < 0 || init.value > limit_) {
                 throw InputError(where, fmt::format("is {}, must lie in 0..{}", init.value, limit_));
             }
@@ -30,7 +32,8 @@ void SemaphoreFile::initialise(const isa::Program& program) {
     }
 }
 
-SemIndex SemaphoreFile::index(isa::Level level, std::int64_t unit, std::int64_t number, const std::string& where) const {
+SemIndex SemaphoreFile::index(isa::Level level, std::int64_t unit, std::int64_t number,
+                              const std::string& where) const {
     const isa::SemaphoreSpec& spec = chip_.semaphores;
     std::int64_t units = 1;
     std::int64_t per_unit = spec.per_chip;

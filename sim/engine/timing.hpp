@@ -16,11 +16,11 @@ struct TensorTiming {
     Cycle total = 0;      ///< until the last block row is in TSRAM
 };
 
-/// A block of C takes the longest of: multiplying (ceil(32 kb / k per cycle), at the rate of the wider operand), reading
-/// its run of either operand through that operand's port, and writing (and, accumulating, reading) 4 KiB of FP32 through
-/// the accumulator ports. Each of these streams without gaps within the run.
-[[nodiscard]] TensorTiming tensor_timing(std::int64_t mb, std::int64_t nb, std::int64_t kb, isa::Format a, isa::Format b,
-                                         bool accumulate, const isa::TtuSpec& ttu);
+/// A block of C takes the longest of: multiplying (ceil(32 kb / k per cycle), at the rate of the wider operand),
+/// reading its run of either operand through that operand's port, and writing (and, accumulating, reading) 4 KiB of
+/// FP32 through the accumulator ports. Each of these streams without gaps within the run.
+[[nodiscard]] TensorTiming tensor_timing(std::int64_t mb, std::int64_t nb, std::int64_t kb, isa::Format a,
+                                         isa::Format b, bool accumulate, const isa::TtuSpec& ttu);
 
 /// Passes one after the other. A pass takes the longest of: its lane operations on the FP32 lanes at `issue_slots` per
 /// lane and cycle; its loads, spread over the read ports longest first; its stores on the write port; plus one pipeline

@@ -79,7 +79,8 @@ void Hbm::report(StatSheet& sheet) const {
     sheet.add("chip.hbm.activates", "activates", "rows activated", sum(&PseudoChannel::activates));
     sheet.add("chip.hbm.row_hits", "packets", "packets that found their rows open", sum(&PseudoChannel::row_hits));
     sheet.add("chip.hbm.packets", "packets", "packets served", sum(&PseudoChannel::packets));
-    sheet.add("chip.hbm.refreshes", "refreshes", "banks (per_bank) or pseudo-channels (all_bank) refreshed", refreshes());
+    sheet.add("chip.hbm.refreshes", "refreshes", "banks (per_bank) or pseudo-channels (all_bank) refreshed",
+              refreshes());
     for (const PseudoChannel* channel : pseudo_channels_) {
         channel->report(sheet);
     }

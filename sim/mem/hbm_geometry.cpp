@@ -40,8 +40,9 @@ HbmGeometry::HbmGeometry(const isa::HbmSpec& spec)
                                      granule_bytes, groups, groups, spec.row_bytes));
     }
     if (groups > 8 || sets > 64 || granule_bytes / beat_bytes > 255 || pseudo_channels > 65535) {
-        throw InputError("chip.hbm", "at most 8 bank groups, 64 banks per group over all ranks, 255 bursts per granule "
-                                     "and 65535 pseudo-channels are modelled");
+        throw InputError("chip.hbm",
+                         "at most 8 bank groups, 64 banks per group over all ranks, 255 bursts per granule "
+                         "and 65535 pseudo-channels are modelled");
     }
     granules_per_row = row_set_bytes / granule_bytes;
     bytes = pseudo_channels * sets * rows * row_set_bytes;

@@ -3,11 +3,11 @@
 // Sizes of the HBM system that follow from the spec, and the address map.
 //
 // The map, from an address: beat within the granule; then the *stripe position* (address / granule mod pseudo-channels)
-// and the *stripe number*. A stripe puts one granule on every pseudo-channel of the chip, rotated by a hash of the stripe
-// number so that no power-of-two stride stays on one of them. Within a pseudo-channel, stripes fill a row set (the same
-// row of one bank in each bank group of one rank: 4 granules of 1 KiB), then the next set, rotated by a hash of the row,
-// then the next row. One-to-one for any counts, powers of two or not. Hardware would fold with XOR gates; any rotation
-// that depends on the stripe alone keeps the property.
+// and the *stripe number*. A stripe puts one granule on every pseudo-channel of the chip, rotated by a hash of the
+// stripe number so that no power-of-two stride stays on one of them. Within a pseudo-channel, stripes fill a row set
+// (the same row of one bank in each bank group of one rank: 4 granules of 1 KiB), then the next set, rotated by a hash
+// of the row, then the next row. One-to-one for any counts, powers of two or not. Hardware would fold with XOR gates;
+// any rotation that depends on the stripe alone keeps the property.
 #include <cstdint>
 
 #include "isa/chip_spec.hpp"

@@ -20,13 +20,34 @@ constexpr Ck kBurst = 2;  // burst length 8 at two transfers per half CK: JESD23
 }  // namespace
 
 HbmTiming::HbmTiming(const isa::HbmTimingSpec& s, const HbmGeometry& geometry)
-    : groups_(geometry.groups), sets_per_rank_(geometry.sets_per_rank), cl_(ck(s.ncl)), cwl_(ck(s.ncwl)),
-      rcdrd_(ck(s.nrcdrd)), rcdwr_(ck(s.nrcdwr)), rp_(ck(s.nrp)), ras_(ck(s.nras)), rc_(ck(s.nrc)), rtp_(ck(s.nrtp)),
-      wr_(ck(s.nwr)), ccds_(ck(s.nccds)), ccdl_(ck(s.nccdl)), ccdr_(ck(s.nccdr)), rrds_(ck(s.nrrds)),
-      rrdl_(ck(s.nrrdl)), faw_(ck(s.nfaw)), wtrs_(ck(s.nwtrs)), wtrl_(ck(s.nwtrl)), rtw_(ck(s.nrtw)), rfc_(ck(s.nrfc)),
-      rfcpb_(ck(s.nrfcpb)), rrefd_(ck(s.nrrefd)), burst_(kBurst),
-      spacing_(std::max({ccds_, kBurst, ceil_div<Ck>(ccdl_, geometry.groups)})), spread_(0),
-      banks_(geometry.sets * geometry.groups), sets_(geometry.sets) {
+    : groups_(geometry.groups),
+      sets_per_rank_(geometry.sets_per_rank),
+      cl_(ck(s.ncl)),
+      cwl_(ck(s.ncwl)),
+      rcdrd_(ck(s.nrcdrd)),
+      rcdwr_(ck(s.nrcdwr)),
+      rp_(ck(s.nrp)),
+      ras_(ck(s.nras)),
+      rc_(ck(s.nrc)),
+      rtp_(ck(s.nrtp)),
+      wr_(ck(s.nwr)),
+      ccds_(ck(s.nccds)),
+      ccdl_(ck(s.nccdl)),
+      ccdr_(ck(s.nccdr)),
+      rrds_(ck(s.nrrds)),
+      rrdl_(ck(s.nrrdl)),
+      faw_(ck(s.nfaw)),
+      wtrs_(ck(s.nwtrs)),
+      wtrl_(ck(s.nwtrl)),
+      rtw_(ck(s.nrtw)),
+      rfc_(ck(s.nrfc)),
+      rfcpb_(ck(s.nrfcpb)),
+      rrefd_(ck(s.nrrefd)),
+      burst_(kBurst),
+      spacing_(std::max({ccds_, kBurst, ceil_div<Ck>(ccdl_, geometry.groups)})),
+      spread_(0),
+      banks_(geometry.sets * geometry.groups),
+      sets_(geometry.sets) {
     spread_ = (groups_ - 1) * minus(rrds_, spacing_);
 }
 
@@ -137,8 +158,8 @@ void HbmTiming::commit_columns(const HbmAccess& access, const HbmPlan& plan) {
     }
     if (trace_ != nullptr) {
         for (std::size_t j = 0; j < access.beats; ++j) {
-            note(access.write ? HbmCommandKind::write : HbmCommandKind::read, plan.first_column + j * spacing_, access.set,
-                 (access.first_beat + j) % groups_, access.row);
+            note(access.write ? HbmCommandKind::write : HbmCommandKind::read, plan.first_column + j * spacing_,
+                 access.set, (access.first_beat + j) % groups_, access.row);
         }
     }
     last_column_ = plan.first_column + (access.beats - 1U) * spacing_;

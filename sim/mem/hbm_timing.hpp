@@ -8,10 +8,10 @@
 //   group:  ACT -nRRDL-> ACT, RD/WR -nCCDL-> RD/WR, WR -(nCWL + burst + nWTRL)-> RD
 //   all:    ACT -nRRDS-> ACT, 4 ACTs in nFAW, RD/WR -nCCDS-> RD/WR (nCCDR to another rank), RD -nRTW-> WR,
 //           WR -(nCWL + burst + nWTRS)-> RD, REFpb -nRREFD-> REFpb or ACT
-// Simplified: the bursts of an access follow each other without gaps; the command buses, which two pseudo-channels share,
-// are not modelled (at one ACT and one PRE per 8 bursts they are less than half used). Nanosecond gates that the spec
-// gives as counts of CK scale with it. tests/sim/hbm_timing_test.cpp holds every gate at n - 1 and n, and checks the
-// commands of random traffic with an independent brute-force checker.
+// Simplified: the bursts of an access follow each other without gaps; the command buses, which two pseudo-channels
+// share, are not modelled (at one ACT and one PRE per 8 bursts they are less than half used). Nanosecond gates that the
+// spec gives as counts of CK scale with it. tests/sim/hbm_timing_test.cpp holds every gate at n - 1 and n, and checks
+// the commands of random traffic with an independent brute-force checker.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -64,8 +64,9 @@ public:
     [[nodiscard]] HbmPlan plan(const HbmAccess& access, Ck now) const;
     void commit(const HbmAccess& access, const HbmPlan& plan);
 
-    /// plan().first_column for a scheduler that looks at many accesses: quick where the banks of a set have the same row
-    /// open and the access touches all of them (then it may be up to the stagger of four ACTs too early), else exact.
+    /// plan().first_column for a scheduler that looks at many accesses: quick where the banks of a set have the same
+    /// row open and the access touches all of them (then it may be up to the stagger of four ACTs too early), else
+    /// exact.
     [[nodiscard]] Ck estimate(const HbmAccess& access, Ck now) const {
         const Set& set = sets_[access.set];
         if (!set.uniform || access.beats < groups_) {
@@ -76,7 +77,8 @@ public:
         if (set.row == access.row) {
             ready = set.column_ready[access.write ? 1 : 0];
         } else {
-            const Ck precharged = set.row == kClosed ? now : (now > set.precharge_ready ? now : set.precharge_ready) + rp_;
+            const Ck precharged =
+                set.row == kClosed ? now : (now > set.precharge_ready ? now : set.precharge_ready) + rp_;
             const Ck first_act = precharged > set.activate_ready ? precharged : set.activate_ready;
             const Ck gate = activate_gate();
             ready = (first_act > gate ? first_act : gate) + spread_ + (access.write ? rcdwr_ : rcdrd_);
@@ -131,7 +133,8 @@ private:
     }
 
     std::size_t groups_, sets_per_rank_;
-    Ck cl_, cwl_, rcdrd_, rcdwr_, rp_, ras_, rc_, rtp_, wr_, ccds_, ccdl_, ccdr_, rrds_, rrdl_, faw_, wtrs_, wtrl_, rtw_;
+    Ck cl_, cwl_, rcdrd_, rcdwr_, rp_, ras_, rc_, rtp_, wr_, ccds_, ccdl_, ccdr_, rrds_, rrdl_, faw_, wtrs_, wtrl_,
+        rtw_;
     Ck rfc_, rfcpb_, rrefd_;
     Ck burst_;    // data bus cycles of one burst
     Ck spacing_;  // between column commands of one access
@@ -142,7 +145,7 @@ private:
     std::size_t oldest_act_ = 0;
     Ck next_act_ = 0;  // by nRRDS and nRREFD
     std::array<Ck, kMaxBankGroups> group_act_{};
-    std::array<Ck, kMaxBankGroups> group_column_{};      // next by nCCDL
+    std::array<Ck, kMaxBankGroups> group_column_{};  // next by nCCDL
     std::array<Ck, kMaxBankGroups> group_read_after_write_{};
     Ck next_column_ = 0;  // by nCCDS
     Ck next_read_ = 0, next_write_ = 0;

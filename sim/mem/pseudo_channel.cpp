@@ -20,20 +20,25 @@ constexpr std::uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
 }  // namespace
 
 HbmContext::HbmContext(const isa::ChipSpec& chip, Scheduler& sched, PacketPool& pool, DataPort& net)
-    : spec(chip.hbm), map(chip.hbm), to_ck(static_cast<std::uint64_t>(chip.clock.core_hz), ck_hertz(chip.hbm)),
+    : spec(chip.hbm),
+      map(chip.hbm),
+      to_ck(static_cast<std::uint64_t>(chip.clock.core_hz), ck_hertz(chip.hbm)),
       to_core(ck_hertz(chip.hbm), static_cast<std::uint64_t>(chip.clock.core_hz)),
-      latency_ck(static_cast<Ck>(
-          ceil_div(Wide{static_cast<std::uint64_t>(spec.controller_picoseconds + spec.phy_picoseconds)} *
-                       ck_hertz(spec),
-                   Wide{kPicosecondsPerSecond}))),
-      scheduler(sched), packets(pool), network(net) {
+      latency_ck(static_cast<Ck>(ceil_div(
+          Wide{static_cast<std::uint64_t>(spec.controller_picoseconds + spec.phy_picoseconds)} * ck_hertz(spec),
+          Wide{kPicosecondsPerSecond}))),
+      scheduler(sched),
+      packets(pool),
+      network(net) {
     if (spec.refresh != "per_bank" && spec.refresh != "all_bank" && spec.refresh != "none") {
         throw InputError("chip.hbm.refresh", "is \"" + spec.refresh + "\"; known: per_bank, all_bank, none");
     }
 }
 
 PseudoChannel::PseudoChannel(const sc_core::sc_module_name& name, HbmContext& context, std::size_t number)
-    : sc_module(name), context_(context), timing_(context.spec.timing, context.map.geometry()),
+    : sc_module(name),
+      context_(context),
+      timing_(context.spec.timing, context.map.geometry()),
       window_size_(static_cast<std::size_t>(std::max<std::int64_t>(context.spec.window_packets, 1))) {
     window_.reserve(window_size_);
     const HbmGeometry& geometry = context.map.geometry();
@@ -60,8 +65,8 @@ Ck PseudoChannel::decision_time() const {
 void PseudoChannel::push(PacketId id, bool write) {
     const Packet& packet = context_.packets[id];
     const HbmPlace& place = write ? packet.dst_place : packet.src_place;
-    const Entry entry{context_.to_ck(context_.scheduler.now()), id,
-                      {place.row, place.set, place.first_beat, place.beats, write}};
+    const Entry entry{
+        context_.to_ck(context_.scheduler.now()), id, {place.row, place.set, place.first_beat, place.beats, write}};
     if (window_.size() < window_size_) {
         window_.push_back(entry);
     } else {

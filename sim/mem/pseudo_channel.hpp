@@ -6,10 +6,11 @@
 //   the one whose data can start first by the ready times of its bank set, the oldest of those that tie; the oldest of
 //   all once it has been passed over 2 x window times. All commands of the packet are then committed in closed form.
 //   Reads and writes share the queue: turning the bus round costs time, so equal directions go together by themselves.
-//   Refresh "per_bank": each bank set every nREFI, evenly staggered, as soon as it is due and idle; "all_bank": everything
-//   every nREFI; "none". Rows stay open. Refreshes of an idle channel are caught up with when it is next used.
-// A request is seen at the first CK at or after its core cycle; data leave at the first core cycle at or after their last
-// CK plus controller and PHY latency (rounded up to CK).
+//   Refresh "per_bank": each bank set every nREFI, evenly staggered, as soon as it is due and idle; "all_bank":
+//   everything every nREFI; "none". Rows stay open. Refreshes of an idle channel are caught up with when it is next
+//   used.
+// A request is seen at the first CK at or after its core cycle; data leave at the first core cycle at or after their
+// last CK plus controller and PHY latency (rounded up to CK).
 #include <systemc>
 #include <vector>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The SRAMs. A TSRAM's engines have ports of their own, whose capacities the engines' closed forms respect; networks reach
-// it through the tile's crossbar ports. A CSRAM has one port whose capacity reads and writes share. Bank conflicts are not
-// modelled: capacities are those of the ports.
+// The SRAMs. A TSRAM's engines have ports of their own, whose capacities the engines' closed forms respect; networks
+// reach it through the tile's crossbar ports. A CSRAM has one port whose capacity reads and writes share. Bank
+// conflicts are not modelled: capacities are those of the ports.
 #include <systemc>
 
 #include "isa/chip_spec.hpp"

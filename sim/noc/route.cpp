@@ -11,17 +11,21 @@ namespace sluice::sim {
 
 RouteTable::RouteTable(const isa::ChipSpec& chip, Gnoc& gnoc, std::vector<ClusterNoc*> cluster_nocs,
                        std::vector<FifoServer*> csram_ports)
-    : chip_(chip), gnoc_(gnoc), cluster_nocs_(std::move(cluster_nocs)), csram_ports_(std::move(csram_ports)),
-      tiles_(static_cast<std::size_t>(isa::tile_count(chip))), clusters_(static_cast<std::size_t>(chip.soc.clusters)),
+    : chip_(chip),
+      gnoc_(gnoc),
+      cluster_nocs_(std::move(cluster_nocs)),
+      csram_ports_(std::move(csram_ports)),
+      tiles_(static_cast<std::size_t>(isa::tile_count(chip))),
+      clusters_(static_cast<std::size_t>(chip.soc.clusters)),
       stacks_(static_cast<std::size_t>(chip.hbm.stacks)),
       tiles_per_cluster_(static_cast<std::size_t>(chip.soc.tiles_per_cluster)),
-      unicast_(endpoints() * endpoints(), kUnbuilt), request_latency_(endpoints() * endpoints(), 0) {
+      unicast_(endpoints() * endpoints(), kUnbuilt),
+      request_latency_(endpoints() * endpoints(), 0) {
     learn_feeders();
 }
 
 MeshPosition RouteTable::position(Endpoint e) const {
-    return in_cluster(e) ? gnoc_.floorplan().clusters[cluster_of(e)]
-                         : gnoc_.floorplan().stacks[e - tiles_ - clusters_];
+    return in_cluster(e) ? gnoc_.floorplan().clusters[cluster_of(e)] : gnoc_.floorplan().stacks[e - tiles_ - clusters_];
 }
 
 RouteTable::Step RouteTable::source_step(Endpoint from) const {
@@ -45,7 +49,8 @@ RouteTable::Step RouteTable::sram_step(Endpoint to) const {
 void RouteTable::append_mesh_way(Endpoint from, Endpoint to, std::vector<Step>& steps) const {
     const isa::NocSpec& noc = chip_.noc;
     steps.back().wire_latency += noc.router_latency_cycles;
-    for (FifoServer* link : cluster_nocs_[cluster_of(from)]->links(from % tiles_per_cluster_, to % tiles_per_cluster_)) {
+    for (FifoServer* link :
+         cluster_nocs_[cluster_of(from)]->links(from % tiles_per_cluster_, to % tiles_per_cluster_)) {
         steps.push_back({link, noc.link_latency_cycles + noc.router_latency_cycles});
         steps.back().cnoc_crossings = 1;
     }
@@ -70,8 +75,7 @@ void RouteTable::append_global_way(Endpoint from, Endpoint to, std::vector<Step>
         steps.push_back({&gnoc_.cluster_port(cluster_of(to)).in, noc.crossbar_latency_cycles});
         steps.back().cnoc_crossings = 1;
     } else {
-        steps.push_back(
-            {&gnoc_.stack_port(to - tiles_ - clusters_).in, 0, 0, ByteKind::wire, RouteEnd::hbm});
+        steps.push_back({&gnoc_.stack_port(to - tiles_ - clusters_).in, 0, 0, ByteKind::wire, RouteEnd::hbm});
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ways through the chip. A way is a chain of FIFO resources with constant latencies between them; a multicast way is the
-// union of the chains to all destinations, a tree in which every resource stands once, so that each link is charged once
-// and each destination books its own port.
+// Ways through the chip. A way is a chain of FIFO resources with constant latencies between them; a multicast way is
+// the union of the chains to all destinations, a tree in which every resource stands once, so that each link is charged
+// once and each destination books its own port.
 //
 // Endpoints are numbered tiles first (TSRAM), then clusters (CSRAM), then HBM stacks.
 #include <cstdint>
@@ -83,9 +83,7 @@ private:
     };
 
     [[nodiscard]] bool in_cluster(Endpoint e) const { return e < tiles_ + clusters_; }
-    [[nodiscard]] std::size_t cluster_of(Endpoint e) const {
-        return e < tiles_ ? e / tiles_per_cluster_ : e - tiles_;
-    }
+    [[nodiscard]] std::size_t cluster_of(Endpoint e) const { return e < tiles_ ? e / tiles_per_cluster_ : e - tiles_; }
     [[nodiscard]] MeshPosition position(Endpoint e) const;
     [[nodiscard]] std::vector<Step> way(Endpoint from, Endpoint to) const;
     [[nodiscard]] Step source_step(Endpoint from) const;

@@ -42,8 +42,9 @@ void Transport::launch(PacketId id) {
         packet.dst_place = hbm_->decode(packet.dst_offset, std::max(packet.dst_bytes, 1U));
     }
     const Endpoint from = endpoint(transfer.src, packet.src_place);
-    const std::uint32_t index = transfer.dst.mask != 0 ? routes_->multicast(from, transfer.dst)
-                                          : routes_->unicast(from, endpoint(transfer.dst, packet.dst_place));
+    const std::uint32_t index = transfer.dst.mask != 0
+                                    ? routes_->multicast(from, transfer.dst)
+                                    : routes_->unicast(from, endpoint(transfer.dst, packet.dst_place));
     const Route& route = routes_->route(index);
     packet.root = route.root;
     packet.copies = route.copies;

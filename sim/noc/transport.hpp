@@ -5,11 +5,12 @@
 // The rule (buffered cut-through): a packet may start to cross the next resource when its first byte is there and when,
 // at that resource's width, it will not run out of bytes (FifoServer's ready cycle); it then crosses without gaps. A
 // resource takes packets in the order of their ready cycles, those of one cycle in the order of their events. Receivers
-// hold whole packets. One event per contended resource; a resource that only one other one feeds is booked along with it.
+// hold whole packets. One event per contended resource; a resource that only one other one feeds is booked along with
+// it.
 //
 // Reads: a request travels to the source (latency only: control plane), the data come back with contention. Writes: the
-// data go out with contention. A TSRAM or CSRAM has a packet one memory latency after its last byte crossed the port; HBM
-// when its last burst is written.
+// data go out with contention. A TSRAM or CSRAM has a packet one memory latency after its last byte crossed the port;
+// HBM when its last burst is written.
 #include <systemc>
 
 #include "sim/core/scheduler.hpp"

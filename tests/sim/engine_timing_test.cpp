@@ -59,8 +59,7 @@ TEST_CASE("a narrow operand port or the accumulators bound a block instead") {
 }
 
 TEST_CASE("block rows finish one after the other, the last with the macro") {
-    const sim::TensorTiming t =
-        sim::tensor_timing(4, 8, 16, Format::mxfp8, Format::mxfp8, false, test::maia200().ttu);
+    const sim::TensorTiming t = sim::tensor_timing(4, 8, 16, Format::mxfp8, Format::mxfp8, false, test::maia200().ttu);
     CHECK(t.row == 8 * 16);
     CHECK(t.first_row == 8 + 8 * 16 + 24);
     CHECK(t.first_row + 3 * t.row == t.total);
@@ -86,8 +85,8 @@ TEST_CASE("loads spread over two read ports, stores share the write port") {
     CHECK(one_pass({step(VectorOp::load)}, kRows, kCols) == kFp32 + kLatency);
     CHECK(one_pass({step(VectorOp::load), step(VectorOp::load)}, kRows, kCols) == kFp32 + kLatency);
     // Longest first: 2 + 1 + 1 halves make 2 and 2.
-    CHECK(one_pass({step(VectorOp::load, Format::bf16), step(VectorOp::load, Format::bf16), step(VectorOp::load)}, kRows,
-                   kCols) == kFp32 + kLatency);
+    CHECK(one_pass({step(VectorOp::load, Format::bf16), step(VectorOp::load, Format::bf16), step(VectorOp::load)},
+                   kRows, kCols) == kFp32 + kLatency);
     CHECK(one_pass({step(VectorOp::store), step(VectorOp::store)}, kRows, kCols) == 2 * kFp32 + kLatency);
     // A converting store takes a slot, and moves less.
     CHECK(one_pass({step(VectorOp::store, Format::bf16)}, kRows, kCols) == kBf16 + kLatency);
@@ -113,8 +112,10 @@ TEST_CASE("the reshaper moves elements at the rate of the wider format") {
 }
 
 TEST_CASE("the work of a vector program counts lane operations and bytes") {
-    const isa::VectorProgram program{
-        "p", {{false, {step(VectorOp::load, Format::bf16), step(VectorOp::exp), step(VectorOp::add), step(VectorOp::store, Format::bf16)}}}};
+    const isa::VectorProgram program{"p",
+                                     {{false,
+                                       {step(VectorOp::load, Format::bf16), step(VectorOp::exp), step(VectorOp::add),
+                                        step(VectorOp::store, Format::bf16)}}}};
     const sim::VectorWork work = sim::vector_work(program, 10, 20);
     CHECK(work.operations == 200);
     CHECK(work.transcendentals == 200);

@@ -15,7 +15,8 @@ namespace sluice::test {
 
 class HbmChecker {
 public:
-    HbmChecker(const isa::HbmTimingSpec& timing, std::size_t sets_per_rank) : t_(timing), sets_per_rank_(sets_per_rank) {}
+    HbmChecker(const isa::HbmTimingSpec& timing, std::size_t sets_per_rank)
+        : t_(timing), sets_per_rank_(sets_per_rank) {}
 
     /// The first violations, one a line; empty if there is none.
     [[nodiscard]] std::string check(std::vector<sim::HbmCommand> trace) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Is the address map one-to-one, and does it keep strides from camping on few pseudo-channels?
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <set>
 #include <tuple>
 #include <vector>

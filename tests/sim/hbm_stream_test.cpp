@@ -23,8 +23,10 @@ double fraction_of_peak(const isa::ChipSpec& chip, const isa::Program& p) {
 /// Pseudo-channel 0 alone, fed with requests; counts what comes back and when.
 struct Feed final : sim::EventTarget, sim::DataPort {
     explicit Feed(const isa::ChipSpec& spec)
-        : chip(spec), scheduler("scheduler", sim::ClockDomain(static_cast<std::uint64_t>(spec.clock.core_hz))),
-          context(chip, scheduler, packets, *this), channel("pc0", context, 0) {}
+        : chip(spec),
+          scheduler("scheduler", sim::ClockDomain(static_cast<std::uint64_t>(spec.clock.core_hz))),
+          context(chip, scheduler, packets, *this),
+          channel("pc0", context, 0) {}
     void ask(Cycle at, std::uint32_t row, std::uint8_t set, std::uint8_t beats, bool write = false,
              std::uint8_t first_beat = 0) {
         sim::PacketId id = packets.take();
@@ -62,8 +64,9 @@ double random_use(std::uint8_t beats, const std::string& refresh) {
     std::mt19937_64 random(beats);
     constexpr int kAccesses = 20'000;
     for (int i = 0; i < kAccesses; ++i) {
-        feed.ask(static_cast<Cycle>(i) / 4, static_cast<std::uint32_t>(random() % 1000), static_cast<std::uint8_t>(random() % 12),
-                 beats, false, static_cast<std::uint8_t>(random() % (33U - beats)));
+        feed.ask(static_cast<Cycle>(i) / 4, static_cast<std::uint32_t>(random() % 1000),
+                 static_cast<std::uint8_t>(random() % 12), beats, false,
+                 static_cast<std::uint8_t>(random() % (33U - beats)));
     }
     feed.scheduler.run();
     CHECK(feed.outstanding == 0);
@@ -127,12 +130,13 @@ TEST_CASE("reads and writes together keep the bus busy by turning it seldom") {
     std::mt19937_64 random(9);
     constexpr int kAccesses = 10'000;
     for (int i = 0; i < kAccesses; ++i) {
-        feed.ask(static_cast<Cycle>(i) / 4, static_cast<std::uint32_t>(random() % 1000), static_cast<std::uint8_t>(random() % 12),
-                 32, random() % 3 == 0);
+        feed.ask(static_cast<Cycle>(i) / 4, static_cast<std::uint32_t>(random() % 1000),
+                 static_cast<std::uint8_t>(random() % 12), 32, random() % 3 == 0);
     }
     feed.scheduler.run();
     const double use = 64.0 * kAccesses / (static_cast<double>(feed.last) * 9.115e9 / 4 / 2e9);
-    // A pair of turns loses nRTW - 2 and nCWL + 2 + nWTRS - 2 CK; batches of half a window of 32 packets would give 95 %.
+    // A pair of turns loses nRTW - 2 and nCWL + 2 + nWTRS - 2 CK; batches of half a window of 32 packets would give 95
+    // %.
     CHECK(use > 0.88);
     CHECK(feed.channel.read_beats() + feed.channel.written_beats() == kAccesses * 32ULL);
 }
@@ -145,7 +149,8 @@ TEST_CASE("refreshes are counted whether the channel is busy or idle") {
     const sim::RunResult result =
         sim::run(chip, program({control(isa::Level::tile, 0, 1, {loop(kSignals, {signal})})}));
     const double intervals = static_cast<double>(kSignals) * 8 * 9.115e9 / 4 / 2e9 / 8887;
-    const auto refreshes = static_cast<double>(result.energy[static_cast<std::size_t>(sim::EnergyEvent::hbm_refresh_bank)]);
+    const auto refreshes =
+        static_cast<double>(result.energy[static_cast<std::size_t>(sim::EnergyEvent::hbm_refresh_bank)]);
     CHECK(refreshes / (32 * 48) == Approx(intervals).epsilon(0.01));
     CHECK(result.energy[static_cast<std::size_t>(sim::EnergyEvent::hbm_standby_cycle)] == 32 * result.cycles);
 }

@@ -226,9 +226,9 @@ TEST_CASE("random accesses and refreshes give a legal command trace") {
         // The trace is tight and the checker not blind: with any gate one longer it finds a violation.
         for (std::int64_t isa::HbmTimingSpec::*gate :
              {&isa::HbmTimingSpec::nrcdrd, &isa::HbmTimingSpec::nrcdwr, &isa::HbmTimingSpec::nrp,
-              &isa::HbmTimingSpec::nras, &isa::HbmTimingSpec::nrtp, &isa::HbmTimingSpec::nwr, &isa::HbmTimingSpec::nccds,
-              &isa::HbmTimingSpec::nccdr, &isa::HbmTimingSpec::nrrds, &isa::HbmTimingSpec::nfaw,
-              &isa::HbmTimingSpec::nwtrs, &isa::HbmTimingSpec::nrtw}) {
+              &isa::HbmTimingSpec::nras, &isa::HbmTimingSpec::nrtp, &isa::HbmTimingSpec::nwr,
+              &isa::HbmTimingSpec::nccds, &isa::HbmTimingSpec::nccdr, &isa::HbmTimingSpec::nrrds,
+              &isa::HbmTimingSpec::nfaw, &isa::HbmTimingSpec::nwtrs, &isa::HbmTimingSpec::nrtw}) {
             isa::HbmTimingSpec longer = t;
             ++(longer.*gate);
             CHECK(test::HbmChecker(longer, 4).check(trace) != "");
@@ -243,8 +243,8 @@ TEST_CASE("the scheduler's estimate is exact for whole granules") {
     Ck now = 0;
     for (int i = 0; i < 2000; ++i) {
         now += random() % 80;
-        const HbmAccess access{static_cast<std::uint32_t>(random() % 4), static_cast<std::uint8_t>(random() % 12), 0, 32,
-                               false};
+        const HbmAccess access{static_cast<std::uint32_t>(random() % 4), static_cast<std::uint8_t>(random() % 12), 0,
+                               32, false};
         const Ck estimate = std::max(device.timing.estimate(access, now), now);
         const sim::HbmPlan plan = device.go(access, now);
         REQUIRE(estimate <= plan.first_column);

@@ -21,8 +21,8 @@ constexpr isa::QueueId kTtu{isa::Engine::ttu, 0};
 constexpr isa::QueueId kTvp{isa::Engine::tvp, 0};
 constexpr isa::QueueId kReshaper{isa::Engine::reshaper, 0};
 
-/// A double-buffered GEMM-like pipeline on every tile: fetch A and B, multiply, post-process, store; semaphores 0 counts
-/// full buffers, 1 free ones, 2 finished block rows, 3 free output.
+/// A double-buffered GEMM-like pipeline on every tile: fetch A and B, multiply, post-process, store; semaphores 0
+/// counts full buffers, 1 free ones, 2 finished block rows, 3 free output.
 isa::Program pipeline(const isa::ChipSpec& chip, std::int64_t steps) {
     constexpr std::int64_t kOperandBytes = 4 * 4 * 1056;  // 128 x 128 of MXFP8
     constexpr std::int64_t kRing = 2 * 65536;
@@ -49,7 +49,8 @@ isa::Program pipeline(const isa::ChipSpec& chip, std::int64_t steps) {
     const isa::Affine node(0, {{isa::Var::i0, 1}});
     const auto use = [](std::int64_t index, std::int64_t count = 1) { return own_sem(index, count); };
     isa::Block body{
-        instruction(tdma(0), copy(hbm_at(source), own_tsram(ring(0)), kOperandBytes), "fetch A", {use(1)}, {use(0)}, node),
+        instruction(tdma(0), copy(hbm_at(source), own_tsram(ring(0)), kOperandBytes), "fetch A", {use(1)}, {use(0)},
+                    node),
         instruction(tdma(1), copy(csram_at(of(isa::Var::cluster), 0), own_tsram(ring(32768)), kOperandBytes), "fetch B",
                     {use(4)}, {use(0)}, node),
         instruction(kTtu, tensor, "multiply", {use(0, 2), use(3)}, {use(1), use(4)}, node),
@@ -239,11 +240,12 @@ TEST_CASE("two contexts share the array, one macro at a time, without a gap") {
     const Cycle macro = sim::tensor_timing(4, 4, 8, isa::Format::mxfp8, isa::Format::mxfp8, false, chip.ttu).total;
     const isa::QueueId other{isa::Engine::ttu, 1};
     const sim::RunResult r = sim::run(
-        chip, program({control(isa::Level::tile, 0, 1, {loop(5, {instruction(kTtu, tensor), instruction(other, tensor)})})}));
+        chip,
+        program({control(isa::Level::tile, 0, 1, {loop(5, {instruction(kTtu, tensor), instruction(other, tensor)})})}));
     CHECK(r.cycles == 8 + 10 * macro);
     const Cycle moved = sim::reshape_cycles(64, 512, isa::Format::bf16, isa::Format::bf16, chip.reshaper);
-    CHECK(sim::run(chip, program({control(isa::Level::tile, 0, 1, {loop(3, {instruction(kReshaper, reshape)})})})).cycles ==
-          8 + 3 * moved);
+    CHECK(sim::run(chip, program({control(isa::Level::tile, 0, 1, {loop(3, {instruction(kReshaper, reshape)})})}))
+              .cycles == 8 + 3 * moved);
     for (const sim::EngineAccount& e : r.engines) {
         if (e.path == "chip.cluster0.tile0.ttu1") {
             CHECK(e.busy == 5 * macro);

@@ -45,8 +45,8 @@ TEST_CASE("a signal is visible after the latency of the level that both ends sha
                                        control(isa::Level::tile, to, 1, {wait(tile_sem(to, 5))}, "receiver")}))
             .cycles;
     };
-    CHECK(cycles(0, 8) == kIssue + 24);   // one cluster
-    CHECK(cycles(0, 9) == kIssue + 80);   // another
+    CHECK(cycles(0, 8) == kIssue + 24);  // one cluster
+    CHECK(cycles(0, 9) == kIssue + 80);  // another
     CHECK(cycles(35, 0) == kIssue + 80);
     const isa::SemUse chip_sem{{isa::Level::chip, 0, 0, 7}, 1};
     CHECK(sim::run(chip, program({control(isa::Level::tile, 0, 1, {signal(chip_sem)}, "sender"),
@@ -59,8 +59,8 @@ TEST_CASE("a signal is visible after the latency of the level that both ends sha
 }
 
 TEST_CASE("within a tile: the waiting channel goes on a local latency after the signalling one is done") {
-    const isa::Program p = program({control(
-        isa::Level::tile, 0, 1, {fence(tdma(1), {own_sem(0)}, {}), fence(tdma(0), {}, {own_sem(0)})})});
+    const isa::Program p = program(
+        {control(isa::Level::tile, 0, 1, {fence(tdma(1), {own_sem(0)}, {}), fence(tdma(0), {}, {own_sem(0)})})});
     CHECK(sim::run(toy(), p).cycles == 2 * kIssue + kFence + 4 + kFence);
 }
 
@@ -86,9 +86,10 @@ TEST_CASE("waits are taken together or not at all") {
     const isa::Program p = program({
         control(isa::Level::tile, 0, 1,
                 {fence(tdma(0), {own_sem(0), own_sem(1)}, {}, "both"), fence(tdma(1), {own_sem(0)}, {}, "one")}),
-        control(isa::Level::tile, 1, 1, {{isa::Loop{10, std::make_shared<isa::Block>(isa::Block{signal(tile_sem(1, 9))})}},
-                                         signal(tile_sem(0, 0)),
-                                         signal(tile_sem(0, 1))},
+        control(isa::Level::tile, 1, 1,
+                {{isa::Loop{10, std::make_shared<isa::Block>(isa::Block{signal(tile_sem(1, 9))})}},
+                 signal(tile_sem(0, 0)),
+                 signal(tile_sem(0, 1))},
                 "producer"),
     });
     const std::string message = failure<DeadlockError>(toy(), p);
@@ -105,7 +106,8 @@ TEST_CASE("an overflow is the program's error and names the signaller") {
 }
 
 TEST_CASE("a semaphore that is not there is an error") {
-    CHECK_THAT(failure<InputError>(toy(), program({control(isa::Level::tile, 0, 1, {fence(tdma(0), {own_sem(64)}, {}, "w")})})),
+    CHECK_THAT(failure<InputError>(
+                   toy(), program({control(isa::Level::tile, 0, 1, {fence(tdma(0), {own_sem(64)}, {}, "w")})})),
                Contains("w: no tile semaphore 0 #64"));
     CHECK_THAT(failure<InputError>(toy(), program({control(isa::Level::tile, 0, 1, {signal(tile_sem(2, 0))}, "p")})),
                Contains("control program p"));
@@ -114,13 +116,16 @@ TEST_CASE("a semaphore that is not there is an error") {
 TEST_CASE("a deadlock report says who waits for whom") {
     const isa::Program p = program({
         control(isa::Level::tile, 0, 1, {fence(tdma(0), {own_sem(0)}, {tile_sem(1, 0)}, "left")}, "a"),
-        control(isa::Level::tile, 1, 1, {fence(tdma(2), {own_sem(0)}, {tile_sem(0, 0)}, "right"), wait(own_sem(7))}, "b"),
+        control(isa::Level::tile, 1, 1, {fence(tdma(2), {own_sem(0)}, {tile_sem(0, 0)}, "right"), wait(own_sem(7))},
+                "b"),
     });
     const std::string message = failure<DeadlockError>(toy(), p);
-    CHECK_THAT(message, Contains("chip.cluster0.tile0.tdma.ch0: \"left\" waits until tile 0 semaphore #0 >= 1 (is 0); it "
-                                 "would be signalled by \"right\", number 1 in the queue chip.cluster0.tile1.tdma.ch2"));
-    CHECK_THAT(message, Contains("chip.cluster0.tile1.control: waits until tile 1 semaphore #7 >= 1 (is 0); nothing in the "
-                                 "program signals it"));
+    CHECK_THAT(message,
+               Contains("chip.cluster0.tile0.tdma.ch0: \"left\" waits until tile 0 semaphore #0 >= 1 (is 0); it "
+                        "would be signalled by \"right\", number 1 in the queue chip.cluster0.tile1.tdma.ch2"));
+    CHECK_THAT(message,
+               Contains("chip.cluster0.tile1.control: waits until tile 1 semaphore #7 >= 1 (is 0); nothing in the "
+                        "program signals it"));
     CHECK_THAT(message, Contains("3 wait"));
 }
 

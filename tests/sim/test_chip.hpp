@@ -10,8 +10,10 @@ namespace sluice::test {
 
 inline isa::HbmTimingSpec hbm3e_timing() {
     isa::HbmTimingSpec t;
-    t.ncl = 29, t.ncwl = 15, t.nrcdrd = 45, t.nrcdwr = 22, t.nrp = 38, t.nras = 65, t.nrc = 103, t.nrtp = 13, t.nwr = 47;
-    t.nccds = 2, t.nccdl = 4, t.nccdr = 3, t.nrrds = 6, t.nrrdl = 8, t.nfaw = 35, t.nwtrs = 10, t.nwtrl = 15, t.nrtw = 29;
+    t.ncl = 29, t.ncwl = 15, t.nrcdrd = 45, t.nrcdwr = 22, t.nrp = 38, t.nras = 65, t.nrc = 103, t.nrtp = 13,
+    t.nwr = 47;
+    t.nccds = 2, t.nccdl = 4, t.nccdr = 3, t.nrrds = 6, t.nrrdl = 8, t.nfaw = 35, t.nwtrs = 10, t.nwtrl = 15,
+    t.nrtw = 29;
     t.nrfc = 798, t.nrfcpb = 456, t.nrrefd = 19, t.nrefi = 8887;
     return t;
 }
@@ -23,14 +25,14 @@ inline isa::HbmSpec hbm3e(std::int64_t stacks) {
     hbm.burst_bytes = 32, hbm.granule_bytes = 1024, hbm.pseudo_channel_bits = 32;
     hbm.bits_per_second_per_pin = 9'115'000'000;
     hbm.controller_picoseconds = 10'000, hbm.phy_picoseconds = 18'000;
-    hbm.window_packets = 32, hbm.refresh = "per_bank", hbm.timing = hbm3e_timing();
+    hbm.window_packets = 16, hbm.refresh = "per_bank", hbm.timing = hbm3e_timing();
     return hbm;
 }
 
 inline isa::ChipSpec maia200() {
     isa::ChipSpec chip;
     chip.name = "maia200";
-    chip.soc = {4, 10, 9, 9};
+    chip.soc = {4, 10, 9, 0};
     chip.clock = {2'000'000'000};
     chip.ttu = {2, 64, 32, 32, 8, 1088, 1024, 24, 8};
     chip.tvp = {2, 256, 128, 3, 4, 12, 2, 512};
@@ -39,10 +41,10 @@ inline isa::ChipSpec maia200() {
     chip.csram = {36700160, 64, 64, 2048, 24};
     chip.tdma = {4, 128, 98304, 16};
     chip.cdma = {8, 1024, 655360, 24};
-    chip.control = {8, 16, 3, 3, 12};
+    chip.control = {8, 16, 2, 2, 8};
     chip.semaphores = {64, 128, 256, 16, 4, 24, 80};
-    chip.noc = {1024, 128, 128, 1024, 3, 1, 8};
-    chip.gnoc = {1024, 640, 384, 32, 8, 8000};
+    chip.noc = {1024, 128, 128, 1024, 3, 1, 4};
+    chip.gnoc = {1024, 640, 384, 32, 15, 4000};
     chip.hbm = hbm3e(6);
     chip.network = {28, 400'000'000'000, 64'000'000'000};
     return chip;
@@ -52,7 +54,7 @@ inline isa::ChipSpec maia200() {
 inline isa::ChipSpec toy() {
     isa::ChipSpec chip = maia200();
     chip.name = "toy";
-    chip.soc = {1, 2, 2, 2};
+    chip.soc = {1, 2, 2, 0};
     chip.hbm.stacks = 1;
     chip.network.anc_count = 1;
     return chip;
@@ -133,7 +135,8 @@ inline isa::Program tiles_stream(const isa::ChipSpec& chip, std::int64_t bytes, 
     isa::Block body;
     for (std::int64_t c = 0; c < channels; ++c) {
         isa::Affine from(c * chunk, {{isa::Var::self, bytes}, {isa::Var::i0, channels * chunk}});
-        body.push_back(instruction(tdma(static_cast<std::uint8_t>(c)), copy(hbm_at(from), own_tsram(c * chunk), chunk)));
+        body.push_back(
+            instruction(tdma(static_cast<std::uint8_t>(c)), copy(hbm_at(from), own_tsram(c * chunk), chunk)));
     }
     return program({control(isa::Level::tile, 0, tiles, {loop(bytes / (channels * chunk), body)})});
 }
@@ -144,12 +147,12 @@ inline isa::Program clusters_stream(const isa::ChipSpec& chip, std::int64_t byte
     const std::int64_t clusters = chip.soc.clusters;
     isa::Block body;
     for (std::int64_t c = 0; c < channels; ++c) {
-        isa::Affine from(c * chunk, {{isa::Var::cluster, channels * chunk}, {isa::Var::i0, clusters * channels * chunk}});
+        isa::Affine from(c * chunk,
+                         {{isa::Var::cluster, channels * chunk}, {isa::Var::i0, clusters * channels * chunk}});
         body.push_back(instruction(cdma(static_cast<std::uint8_t>(c)),
                                    copy(hbm_at(from), csram_at(of(isa::Var::cluster), c * chunk), chunk)));
     }
-    return program(
-        {control(isa::Level::cluster, 0, clusters, {loop(bytes / (clusters * channels * chunk), body)})});
+    return program({control(isa::Level::cluster, 0, clusters, {loop(bytes / (clusters * channels * chunk), body)})});
 }
 
 }  // namespace sluice::test

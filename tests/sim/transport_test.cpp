@@ -42,8 +42,11 @@ struct Shot {
 /// The networks of a chip without engines: packets are shot from outside.
 struct Bench final : sim::EventTarget, sim::PacketOwner {
     explicit Bench(const isa::ChipSpec& spec)
-        : chip(spec), scheduler("scheduler", sim::ClockDomain(static_cast<std::uint64_t>(spec.clock.core_hz))),
-          transport(scheduler, packets, chip), gnoc("gnoc", chip), hbm(scheduler, transport) {
+        : chip(spec),
+          scheduler("scheduler", sim::ClockDomain(static_cast<std::uint64_t>(spec.clock.core_hz))),
+          transport(scheduler, packets, chip),
+          gnoc("gnoc", chip),
+          hbm(scheduler, transport) {
         std::vector<sim::ClusterNoc*> nocs;
         std::vector<sim::FifoServer*> ports;
         for (std::int64_t c = 0; c < chip.soc.clusters; ++c) {
@@ -131,8 +134,7 @@ private:
 
     [[nodiscard]] sim::Endpoint endpoint(const sim::TransferEnd& end, std::uint64_t offset) const {
         switch (end.space) {
-            case isa::Space::hbm:
-                return bench_.routes->stack(static_cast<std::size_t>(offset / FixedHbm::kStackBytes));
+            case isa::Space::hbm: return bench_.routes->stack(static_cast<std::size_t>(offset / FixedHbm::kStackBytes));
             case isa::Space::csram: return bench_.routes->csram(end.unit);
             case isa::Space::tsram: break;
         }
@@ -154,7 +156,8 @@ private:
                 if (from == s.transfer.issuer) {
                     take({Step::source, step.shot, 0});
                 } else {
-                    later(now_ + bench_.routes->request_latency(s.transfer.issuer, from), 0, {Step::source, step.shot, 0});
+                    later(now_ + bench_.routes->request_latency(s.transfer.issuer, from), 0,
+                          {Step::source, step.shot, 0});
                 }
                 break;
             }
@@ -162,7 +165,8 @@ private:
                 if (s.transfer.src.space == isa::Space::hbm) {
                     later(now_ + FixedHbm::kLatency, 0, {Step::enter, step.shot, route(s).root});
                 } else {
-                    cross(step.shot, route(s).root, now_ + (tile ? static_cast<Cycle>(bench_.chip.tsram.latency_cycles) : 0));
+                    cross(step.shot, route(s).root,
+                          now_ + (tile ? static_cast<Cycle>(bench_.chip.tsram.latency_cycles) : 0));
                 }
                 break;
             case Step::enter: cross(step.shot, step.node, now_); break;
@@ -196,7 +200,8 @@ private:
         } else if (node.end == sim::RouteEnd::hbm) {
             later(tail + node.latency, 0, {Step::write, i, 0});
         }
-        for (std::uint32_t child = node.first_child; child != sim::RouteNode::kNone; child = bench_.routes->node(child).next_sibling) {
+        for (std::uint32_t child = node.first_child; child != sim::RouteNode::kNone;
+             child = bench_.routes->node(child).next_sibling) {
             const sim::RouteNode& next = bench_.routes->node(child);
             // The last byte, which crosses here in cycle tail - 1, must be there in the last of its cycles there.
             const auto needed = static_cast<Cycle>((s.bytes + next.server->width() - 1) / next.server->width());
@@ -225,8 +230,12 @@ private:
 sim::TransferEnd random_end(std::mt19937_64& random, const isa::ChipSpec& chip) {
     switch (random() % 3) {
         case 0: return {isa::Space::hbm, 0, 0};
-        case 1: return {isa::Space::csram, static_cast<std::uint32_t>(random() % static_cast<std::uint64_t>(chip.soc.clusters)), 0};
-        default: return {isa::Space::tsram, static_cast<std::uint32_t>(random() % static_cast<std::uint64_t>(isa::tile_count(chip))), 0};
+        case 1:
+            return {isa::Space::csram,
+                    static_cast<std::uint32_t>(random() % static_cast<std::uint64_t>(chip.soc.clusters)), 0};
+        default:
+            return {isa::Space::tsram,
+                    static_cast<std::uint32_t>(random() % static_cast<std::uint64_t>(isa::tile_count(chip))), 0};
     }
 }
 
@@ -252,8 +261,8 @@ std::vector<Shot> random_traffic(std::mt19937_64& random, const Bench& bench, st
             s.transfer.dst.mask = 1 + random() % ((1ULL << chip.soc.clusters) - 1);
         }
         const bool by_tile = random() % 2 == 0;
-        const std::uint64_t engines = by_tile ? static_cast<std::uint64_t>(isa::tile_count(chip))
-                                              : static_cast<std::uint64_t>(chip.soc.clusters);
+        const std::uint64_t engines =
+            by_tile ? static_cast<std::uint64_t>(isa::tile_count(chip)) : static_cast<std::uint64_t>(chip.soc.clusters);
         const std::size_t engine = random() % engines;
         s.transfer.issuer = by_tile ? bench.routes->tile(engine) : bench.routes->csram(engine);
     }
@@ -299,7 +308,8 @@ TEST_CASE("resources that one other alone feeds are booked without an event") {
     const sim::SimulationContext simulation;
     Bench bench(test::maia200());
     // A stack at the left edge is the only one to send east from its router.
-    const sim::Route& route = bench.routes->route(bench.routes->unicast(bench.routes->stack(0), bench.routes->csram(3)));
+    const sim::Route& route =
+        bench.routes->route(bench.routes->unicast(bench.routes->stack(0), bench.routes->csram(3)));
     const sim::RouteNode& east = bench.routes->node(bench.routes->node(route.root).first_child);
     CHECK(east.chained);
     CHECK_FALSE(bench.routes->node(east.first_child).chained);
