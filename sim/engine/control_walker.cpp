@@ -20,9 +20,15 @@ void ControlWalker::set_register(std::uint8_t reg, std::int64_t value) {
 }
 
 void ControlWalker::assign(const isa::SetRegister& assignment) {
-    const std::int64_t value = assignment.value.evaluate(env_);
-    const std::int64_t old = assignment.add ? env_[static_cast<std::size_t>(isa::register_var(assignment.reg))] : 0;
-    set_register(assignment.reg, old + value);
+    const bool counts = assignment.add && assignment.reg < isa::kRegisterCount;
+    const std::int64_t old = counts ? env_[static_cast<std::size_t>(isa::register_var(assignment.reg))] : 0;
+    const std::int64_t value = old + assignment.value.evaluate(env_);
+    if (value < assignment.lowest || value > assignment.highest) {
+        throw InputError("control program " + program_.name,
+                         fmt::format("register r{} becomes {}, outside its declared range {}..{}", assignment.reg, value,
+                                     assignment.lowest, assignment.highest));
+    }
+    set_register(assignment.reg, value);
 }
 
 void ControlWalker::enter(const isa::Loop& loop) {

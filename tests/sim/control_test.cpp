@@ -42,7 +42,7 @@ TEST_CASE("a walk unrolls loops, conditionals and registers") {
     branch.value = of(isa::Var::i1, 1, -1);
     branch.then_body = std::make_shared<isa::Block>(isa::Block{a});
     branch.else_body = std::make_shared<isa::Block>(isa::Block{b});
-    const isa::SetRegister add{0, true, 10};
+    const isa::SetRegister add{0, true, 10, 0, 60};
     const isa::ControlProgram p =
         control(isa::Level::tile, 0, 1, {loop(3, {loop(of(isa::Var::i0, 1, 1), {{branch}, {add}})})});
     sim::ControlWalker walker(p, {});
@@ -58,6 +58,16 @@ TEST_CASE("a walk unrolls loops, conditionals and registers") {
     }
     CHECK(walker.next() == nullptr);
     CHECK(walker.next() == nullptr);
+}
+
+TEST_CASE("a register that leaves its declared range stops the run") {
+    const auto counted = [](std::int64_t turns) {
+        const isa::ControlProgram p =
+            control(isa::Level::tile, 0, 1, {loop(turns, {{isa::SetRegister{0, true, 2, 0, 6}}})}, "counter");
+        return sim::ControlWalker(p, {}).next();
+    };
+    CHECK(counted(3) == nullptr);
+    CHECK_THROWS_WITH(counted(4), Contains("control program counter") && Contains("r0 becomes 8") && Contains("0..6"));
 }
 
 TEST_CASE("loops of no turns are skipped and nesting is bounded") {
@@ -77,7 +87,7 @@ TEST_CASE("loops of no turns are skipped and nesting is bounded") {
 TEST_CASE("instructions cost issue cycles, look-ups their own, loops nothing") {
     isa::Program p = program({control(
         isa::Level::tile, 0, 1,
-        {loop(5, {fence(tdma()), {isa::SetRegister{1, false, 3}}, {isa::LoadIndex{0, "t", of(isa::Var::i0)}}})})});
+        {loop(5, {fence(tdma()), {isa::SetRegister{1, false, 3, 3, 3}}, {isa::LoadIndex{0, "t", of(isa::Var::i0)}}})})});
     p.tables.push_back({"t", 5, 0, 9, "sequence", 0});
     const sim::RunResult result = sim::run(toy(), p);
     CHECK(result.cycles == 5 * (8 + 8));
