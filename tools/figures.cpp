@@ -46,13 +46,18 @@ std::string without_layer(const std::string& name) {
     return end == std::string::npos ? name : name.substr(end + 1);
 }
 
-/// "ttu" of "chip.cluster0.tile3.ttu0".
-std::string engine_kind(const std::string& path) {
-    std::string kind = path.substr(path.rfind('.') + 1);
-    while (!kind.empty() && std::isdigit(static_cast<unsigned char>(kind.back())) != 0) {
-        kind.pop_back();
+std::string without_number(std::string name) {
+    while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0) {
+        name.pop_back();
     }
-    return kind;
+    return name;
+}
+
+/// "ttu" of "chip.cluster0.tile3.ttu0", "tdma" of "chip.cluster0.tile3.tdma.ch0".
+std::string engine_kind(const std::string& path) {
+    const std::size_t last = path.rfind('.');
+    const std::string kind = without_number(path.substr(last + 1));
+    return kind == "ch" && last != std::string::npos ? engine_kind(path.substr(0, last)) : kind;
 }
 
 Bytes hbm_bytes(const sim::NodeAccount& account) {

@@ -6,7 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
+#include "isa/config_file.hpp"
 #include "isa/errors.hpp"
 #include "tools/commands.hpp"
 #include "tools/version.hpp"
@@ -18,6 +21,50 @@ enum ExitCode : int { kFine = 0, kBadInput = 2, kBug = 3, kDeadlock = 4 };
 int complain(ExitCode code, const char* what) {
     fmt::print(stderr, "sluice: {}\n", what);
     return code;
+}
+
+/// The innermost subcommand that was named.
+const CLI::App* named_command(const CLI::App& app) {
+    const CLI::App* command = &app;
+    while (!command->get_subcommands().empty()) {
+        command = command->get_subcommands().front();
+    }
+    return command;
+}
+
+std::string full_name(const CLI::App* command) {
+    const CLI::App* parent = command->get_parent();
+    return parent == nullptr ? command->get_name() : full_name(parent) + " " + command->get_name();
+}
+
+/// What may stand where an argument was not understood: subcommands and flags.
+std::vector<std::string> known_arguments(const CLI::App& command) {
+    std::vector<std::string> known;
+    for (const CLI::App* subcommand : command.get_subcommands([](const CLI::App*) { return true; })) {
+        known.push_back(subcommand->get_name());
+    }
+    for (const CLI::Option* option : command.get_options()) {
+        if (!option->get_positional()) {
+            known.push_back(option->get_name());
+        }
+    }
+    return known;
+}
+
+/// The parser's message says neither what is allowed nor what was nearly right.
+std::string explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
+    const CLI::App* command = named_command(app);
+    const std::string help = fmt::format("(see {} --help)", full_name(command));
+    std::vector<std::string> unknown = app.remaining(true);
+    if (unknown.empty() && command == &app) {
+        unknown = arguments;  // not even a subcommand
+    }
+    if (unknown.empty()) {
+        return fmt::format("{} {}", error.what(), help);
+    }
+    return fmt::format("found \"{}\", allowed: {}{} {}", unknown.front(),
+                       sluice::isa::joined(known_arguments(*command)),
+                       sluice::isa::did_you_mean(unknown.front(), known_arguments(*command)), help);
 }
 
 int run_command_line(int argc, char** argv) {
@@ -42,7 +89,7 @@ int run_command_line(int argc, char** argv) {
         if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
             return app.exit(error);  // --help, --version
         }
-        return complain(kBadInput, fmt::format("{} (see sluice --help)", error.what()).c_str());
+        return complain(kBadInput, explain(app, error, {argv + 1, argv + argc}).c_str());
     }
     return kFine;
 }

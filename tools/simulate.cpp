@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "isa/text.hpp"
 #include "isa/verifier.hpp"
 #include "models/huggingface.hpp"
+#include "tools/model_summary.hpp"
 #include "tools/run_json.hpp"
 
 namespace sluice::tools {
@@ -20,10 +22,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// Hugging Face keeps every model in a file of the same name, so there the folder says which one it is.
-std::string model_name(const fs::path& file, const std::string& stem) {
-    const std::string folder = fs::absolute(file).lexically_normal().parent_path().filename().string();
-    return stem == "config" && !folder.empty() ? folder : stem;
+/// A name that is fit for a folder.
+std::string folder_name(std::string name) {
+    for (char& c : name) {
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') {
+            c = '-';
+        }
+    }
+    return name.empty() || name[0] == '.' ? "run" + name : name;
 }
 
 std::string read_program_text(const std::string& file) {
@@ -67,15 +73,13 @@ public:
 
     void operator()(const ModelWork& work) {
         read_chip(kDefaultChip);
-        const fs::path file = isa::find_config(isa::configs_directory(), "models", work.model);
-        models::LlamaConfig config = models::read_llama_config(file);
-        config.name = model_name(file, config.name);
+        const models::LlamaConfig config = read_model(work.model).config;
         const models::Workload& step = work.workload;
         const models::Graph graph = models::build_graph(config, step);
         const bool decode = step.phase == models::Phase::decode;
         job_.tokens = static_cast<double>(step.batch) * static_cast<double>(decode ? 1 : step.tokens);
-        job_.name = fmt::format("{}-{}-b{}-{}{}", config.name, decode ? "decode" : "prefill", step.batch,
-                                decode ? 'c' : 't', step.context);
+        job_.name = folder_name(fmt::format("{}-{}-b{}-{}{}", config.name, decode ? "decode" : "prefill", step.batch,
+                                            decode ? 'c' : 't', step.context));
         job_.workload = {{"kind", "model"},
                          {"name", job_.name},
                          {"model", config.name},
@@ -93,7 +97,7 @@ public:
     void operator()(const ProgramWork& work) {
         job_.program = isa::read_text(read_program_text(work.file), work.file);
         read_chip(job_.program.chip.empty() ? kDefaultChip : job_.program.chip);
-        job_.name = fs::path(work.file).stem().string();
+        job_.name = folder_name(fs::path(work.file).stem().string());
         job_.workload = {{"kind", "program"}, {"name", job_.name}, {"program", job_.program.name}};
     }
 

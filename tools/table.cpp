@@ -90,13 +90,12 @@ std::string operator_table(const Figures& figures, bool planned) {
         std::sort(longest.begin(), longest.end());
         groups = longest;
     }
-    Rows rows = {{"operator", "count", "cycles", "of run", "Tflop/s", "HBM TB/s", "energy", "bound", "of roof"}};
+    Rows rows = {{"operator", "count", "cycles", "of run", "Tflop/s", "HBM TB/s", "energy", "bound", "at best"}};
     for (const GroupFigures* group : groups) {
-        const double bound = group->bounds.longest() / static_cast<double>(std::max<Cycle>(group->transfer_cycles, 1));
         rows.push_back({group->name, fmt::format("{}", group->count), grouped(group->compute_cycles),
                         share(group->compute_cycles, figures.summary.cycles), planned ? rate(group->tflops) : "-",
                         rate(group->hbm_tbps), scaled(group->energy_j, "J"), planned ? group->bounds.binding() : "-",
-                        planned ? percent(bound) : "-"});
+                        planned ? grouped(static_cast<std::uint64_t>(group->bounds.longest())) : "-"});
     }
     std::string text = aligned(rows);
     if (all > groups.size()) {
