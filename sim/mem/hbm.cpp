@@ -46,42 +46,48 @@ void Hbm::write(PacketId packet) {
 }
 
 void Hbm::finish(Cycle end) {
-    for (PseudoChannel* channel : pseudo_channels_) {
+    for (MemoryController* channel : pseudo_channels_) {
         channel->finish(end);
     }
 }
 
-template <class Value>
-std::uint64_t Hbm::sum(Value value) const {
-    std::uint64_t total = 0;
-    for (const PseudoChannel* channel : pseudo_channels_) {
-        total += (channel->*value)();
+MemoryCounts Hbm::counts() const {
+    MemoryCounts sum;
+    for (const MemoryController* channel : pseudo_channels_) {
+        const MemoryCounts counts = channel->counts();
+        sum.packets += counts.packets;
+        sum.row_hits += counts.row_hits;
+        sum.activates += counts.activates;
+        sum.refreshes += counts.refreshes;
+        sum.read_beats += counts.read_beats;
+        sum.written_beats += counts.written_beats;
     }
-    return total;
+    return sum;
 }
 
 std::uint64_t Hbm::refreshes() const {
     const bool sets = context_.spec.refresh == "per_bank";
-    return sum(&PseudoChannel::refreshes) * (sets ? geometry().groups : 1);
+    return counts().refreshes * (sets ? geometry().groups : 1);
 }
 
 Bytes Hbm::read_bytes() const {
-    return sum(&PseudoChannel::read_beats) * geometry().beat_bytes;
+    return counts().read_beats * geometry().beat_bytes;
 }
 
 Bytes Hbm::written_bytes() const {
-    return sum(&PseudoChannel::written_beats) * geometry().beat_bytes;
+    return counts().written_beats * geometry().beat_bytes;
 }
 
 void Hbm::report(StatSheet& sheet) const {
+    const MemoryCounts sum = counts();
     sheet.add("chip.hbm.read_bytes", "B", "bytes read, in whole beats", read_bytes());
     sheet.add("chip.hbm.written_bytes", "B", "bytes written, in whole beats", written_bytes());
-    sheet.add("chip.hbm.activates", "activates", "rows activated", sum(&PseudoChannel::activates));
-    sheet.add("chip.hbm.row_hits", "packets", "packets that found their rows open", sum(&PseudoChannel::row_hits));
-    sheet.add("chip.hbm.packets", "packets", "packets served", sum(&PseudoChannel::packets));
+    sheet.add("chip.hbm.activates", "activates", "rows activated", sum.activates);
+    sheet.add("chip.hbm.row_hits", "packets", "packets that found their rows open", sum.row_hits);
+    sheet.add("chip.hbm.packets", "packets", "packets served", sum.packets);
     sheet.add("chip.hbm.refreshes", "refreshes", "banks (per_bank) or pseudo-channels (all_bank) refreshed",
               refreshes());
-    for (const PseudoChannel* channel : pseudo_channels_) {
+    for (const MemoryController* channel : pseudo_channels_) {
         channel->report(sheet);
     }
 }

@@ -14,11 +14,10 @@ class HbmStack : public sc_core::sc_module {
 public:
     HbmStack(const sc_core::sc_module_name& name, HbmContext& context, std::size_t number, bool reverse);
 
-    [[nodiscard]] PseudoChannel& pseudo_channel(std::size_t i) { return *pseudo_channels_[i]; }
-    [[nodiscard]] const PseudoChannel& pseudo_channel(std::size_t i) const { return *pseudo_channels_[i]; }
+    [[nodiscard]] MemoryController& pseudo_channel(std::size_t i) { return *pseudo_channels_[i]; }
 
 private:
-    std::vector<std::unique_ptr<PseudoChannel>> pseudo_channels_;
+    std::vector<std::unique_ptr<MemoryController>> pseudo_channels_;
 };
 
 class Hbm final : public MemoryPort {
@@ -40,13 +39,12 @@ public:
     [[nodiscard]] Bytes written_bytes() const;
 
 private:
-    template <class Value>
-    [[nodiscard]] std::uint64_t sum(Value value) const;
+    [[nodiscard]] MemoryCounts counts() const;
 
     HbmContext context_;
     PacketPool& packets_;
     std::vector<std::unique_ptr<HbmStack>> stacks_;
-    std::vector<PseudoChannel*> pseudo_channels_;
+    std::vector<MemoryController*> pseudo_channels_;
 };
 
 }  // namespace sluice::sim

@@ -134,18 +134,18 @@ void PseudoChannel::serve(std::size_t position, Ck now) {
 
     const HbmPlan plan = timing_.plan(entry.access, now);
     timing_.commit(entry.access, plan);
-    ++served_;
-    row_hits_ += plan.hit ? 1 : 0;
+    ++counts_.packets;
+    counts_.row_hits += plan.hit ? 1 : 0;
     Packet& packet = context_.packets[entry.packet];
     packet.transfer->activates += static_cast<std::uint64_t>(std::popcount(plan.activated));
     const Cycle done = context_.to_core(plan.data_end + context_.latency_ck);
     packet.transfer->hbm_cycles += done - context_.to_core(entry.arrival);
     if (entry.access.write) {
-        written_beats_ += entry.access.beats;
+        counts_.written_beats += entry.access.beats;
         packet.transfer->written_beats += entry.access.beats;
         context_.network.write_done(entry.packet, done);
     } else {
-        read_beats_ += entry.access.beats;
+        counts_.read_beats += entry.access.beats;
         packet.transfer->read_beats += entry.access.beats;
         context_.network.read_done(entry.packet, done);
     }
@@ -171,7 +171,7 @@ void PseudoChannel::catch_up(Ck now) {
             } else {
                 timing_.refresh_all(due);
             }
-            refreshes_ += missed + 1;
+            counts_.refreshes += missed + 1;
             due += refresh_interval_;
         }
         next_due_ = std::min(next_due_, due);
@@ -184,15 +184,22 @@ void PseudoChannel::finish(Cycle end) {
     }
 }
 
+MemoryCounts PseudoChannel::counts() const {
+    MemoryCounts counts = counts_;
+    counts.activates = timing_.activates();
+    return counts;
+}
+
 void PseudoChannel::report(StatSheet& sheet) const {
     const std::string path = name();
-    const auto bursts = static_cast<double>(read_beats_ + written_beats_);
+    const auto bursts = static_cast<double>(counts_.read_beats + counts_.written_beats);
     const auto cycles = static_cast<double>(context_.to_ck(sheet.cycles()));
-    sheet.add(path + ".read_beats", "beats", "bursts read", read_beats_);
-    sheet.add(path + ".written_beats", "beats", "bursts written", written_beats_);
+    sheet.add(path + ".read_beats", "beats", "bursts read", counts_.read_beats);
+    sheet.add(path + ".written_beats", "beats", "bursts written", counts_.written_beats);
     sheet.add(path + ".activates", "activates", "rows activated", timing_.activates());
-    sheet.add(path + ".row_hits", "packets", "packets that found their rows open", row_hits_);
-    sheet.add(path + ".refreshes", "refreshes", "bank sets (per_bank) or channels (all_bank) refreshed", refreshes_);
+    sheet.add(path + ".row_hits", "packets", "packets that found their rows open", counts_.row_hits);
+    sheet.add(path + ".refreshes", "refreshes", "bank sets (per_bank) or channels (all_bank) refreshed",
+              counts_.refreshes);
     sheet.add(path + ".utilization", "fraction", "data bus cycles used / cycles of the run",
               cycles > 0 ? bursts * static_cast<double>(timing_.burst_ck()) / cycles : 0.0);
 }

@@ -20,6 +20,7 @@
 #include "sim/core/stats.hpp"
 #include "sim/core/transfer.hpp"
 #include "sim/mem/hbm_timing.hpp"
+#include "sim/mem/memory_controller.hpp"
 
 namespace sluice::sim {
 
@@ -36,23 +37,16 @@ struct HbmContext {
     DataPort& network;
 };
 
-class PseudoChannel : public sc_core::sc_module, public EventTarget {
+class PseudoChannel final : public sc_core::sc_module, public EventTarget, public MemoryController {
 public:
     PseudoChannel(const sc_core::sc_module_name& name, HbmContext& context, std::size_t number);
 
-    void push(PacketId packet, bool write);
+    void push(PacketId packet, bool write) override;
     void on_event(std::uint32_t kind, std::uint64_t payload) override;
 
-    /// Catches up with the refreshes that were due before the end of the run.
-    void finish(Cycle end);
-    void report(StatSheet& sheet) const;
-
-    [[nodiscard]] std::uint64_t refreshes() const { return refreshes_; }
-    [[nodiscard]] std::uint64_t activates() const { return timing_.activates(); }
-    [[nodiscard]] std::uint64_t row_hits() const { return row_hits_; }
-    [[nodiscard]] std::uint64_t packets() const { return served_; }
-    [[nodiscard]] std::uint64_t read_beats() const { return read_beats_; }
-    [[nodiscard]] std::uint64_t written_beats() const { return written_beats_; }
+    void finish(Cycle end) override;
+    [[nodiscard]] MemoryCounts counts() const override;
+    void report(StatSheet& sheet) const override;
 
     static constexpr Ck kHorizonCk = 160;
 
@@ -83,7 +77,7 @@ private:
     Ck next_due_ = ~Ck{0};
     Ck refresh_interval_ = 0;
     bool refresh_sets_ = false;
-    std::uint64_t refreshes_ = 0, row_hits_ = 0, served_ = 0, read_beats_ = 0, written_beats_ = 0;
+    MemoryCounts counts_;
 };
 
 }  // namespace sluice::sim

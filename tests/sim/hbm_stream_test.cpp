@@ -138,7 +138,7 @@ TEST_CASE("reads and writes together keep the bus busy by turning it seldom") {
     // A pair of turns loses nRTW - 2 and nCWL + 2 + nWTRS - 2 CK; batches of half a window of 32 packets would give 95
     // %.
     CHECK(use > 0.88);
-    CHECK(feed.channel.read_beats() + feed.channel.written_beats() == kAccesses * 32ULL);
+    CHECK(feed.channel.counts().read_beats + feed.channel.counts().written_beats == kAccesses * 32ULL);
 }
 
 TEST_CASE("refreshes are counted whether the channel is busy or idle") {
