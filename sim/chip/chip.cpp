@@ -12,7 +12,7 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
            Scheduler& scheduler, Ledger& ledger, bool reverse)
     : sc_module(name),
       spec_(spec),
-      scheduler_(scheduler),
+
       ledger_(ledger),
       transport_(scheduler, packets_, spec),
       context_(spec, program, scheduler, transport_, ledger),

@@ -40,7 +40,6 @@ private:
     void build_ports();
 
     const isa::ChipSpec& spec_;
-    Scheduler& scheduler_;
     Ledger& ledger_;
     PacketPool packets_;
     Transport transport_;
