@@ -25,6 +25,7 @@ struct RunFlags {
     WorkloadFlags workload;
     std::string out;
     std::string json;
+    std::string max_cycles;
     bool quiet = false;
 };
 
@@ -38,6 +39,11 @@ std::map<std::string, std::string> result_files(const Outcome& outcome, const st
 }
 
 void run(const RunFlags& flags) {
+    sim::RunOptions options;
+    if (!flags.max_cycles.empty()) {
+        constexpr std::int64_t kMostCycles = std::int64_t{1} << 62;
+        options.max_cycles = static_cast<Cycle>(parse_count(flags.max_cycles, "--max-cycles", 1, kMostCycles));
+    }
     Prepared job = prepare(flags.workload.request());
     const bool json_alone = flags.json == "-";
     const std::string folder = flags.out.empty() ? "out/" + job.name : flags.out;
@@ -53,7 +59,6 @@ void run(const RunFlags& flags) {
     Outcome outcome;
     {
         ProgressLine line(!flags.quiet);
-        sim::RunOptions options;
         if (line.shown()) {
             options.on_progress = [&line](const sim::Progress& progress) { line.update(progress); };
         }
@@ -86,6 +91,9 @@ void add_run_command(CLI::App& app) {
     command->add_option("--json", flags->json, "also write run.json there; - prints it alone on standard output")
         ->type_name("FILE")
         ->group("Output");
+    command->add_option("--max-cycles", flags->max_cycles, "give up (exit code 2) a run that passes so many cycles")
+        ->type_name("N")
+        ->group("Machine");
     command->add_flag("--quiet", flags->quiet, "no table and no progress")->group("Output");
     command->footer(
         "Examples:\n"

@@ -288,6 +288,13 @@ private:
                                  summary.cycles));
         SLUICE_CHECK(summary.utilization.value_or(0) <= kRoundingSlack,
                      fmt::format("chip.ttu: utilization {} at cycle {}", *summary.utilization, summary.cycles));
+        double compulsory = 0;
+        for (const OperatorFigures& op : figures_.operators) {
+            compulsory += op.hbm_compulsory_bytes;
+        }
+        SLUICE_CHECK(compulsory <= summary.hbm_bytes * kRoundingSlack,
+                     fmt::format("chip.hbm: {:.0f} B moved, fewer than the {:.0f} B that the work must move",
+                                 summary.hbm_bytes, compulsory));
         for (const auto& [part, bound] : {std::pair{"ttu", summary.bounds.ttu_cycles},
                                           {"tvp", summary.bounds.tvp_cycles},
                                           {"hbm", summary.bounds.hbm_cycles}}) {

@@ -45,7 +45,7 @@ std::string heading(const Prepared& job) {
     return fmt::format("{} on {}{}\n\n", job.name, job.chip.spec.name, formats);
 }
 
-void add_summary(Rows& rows, const Summary& s, std::int64_t core_hz) {
+void add_summary(Rows& rows, const Summary& s, std::int64_t core_hz, Cycle power_interval) {
     rows.push_back({"time", scaled(s.seconds, "s"),
                     fmt::format("{} cycles at {}", grouped(s.cycles), scaled(static_cast<double>(core_hz), "Hz"))});
     if (s.tflops) {
@@ -62,8 +62,8 @@ void add_summary(Rows& rows, const Summary& s, std::int64_t core_hz) {
                         fmt::format("{} each", scaled(*s.joules_per_token, "J"))});
     }
     rows.push_back({"power", scaled(s.mean_power_w, "W"),
-                    fmt::format("mean, {} peak, TDP {}; {} in all", scaled(s.peak_power_w, "W"), scaled(s.tdp_w, "W"),
-                                scaled(s.energy_j, "J"))});
+                    fmt::format("mean, {} over the hottest {} cycles, TDP {}; {} in all", scaled(s.peak_power_w, "W"),
+                                grouped(power_interval), scaled(s.tdp_w, "W"), scaled(s.energy_j, "J"))});
     if (s.bound_fraction) {
         rows.push_back({"bound", s.bounds.binding(),
                         fmt::format("{} of the roof; at best ttu {}, tvp {}, hbm {} cycles", percent(*s.bound_fraction),
@@ -164,7 +164,7 @@ std::string energy_line(const Figures& figures) {
 std::string run_table(const Outcome& outcome) {
     const Figures& figures = outcome.figures;
     Rows summary;
-    add_summary(summary, figures.summary, outcome.job.chip.spec.clock.core_hz);
+    add_summary(summary, figures.summary, outcome.job.chip.spec.clock.core_hz, figures.power_interval_cycles);
     std::string text = heading(outcome.job) + aligned(summary, {1, 2}) + "\n";
     if (!figures.groups.empty()) {
         text += operator_table(figures, !outcome.job.plan.empty()) + "\n";

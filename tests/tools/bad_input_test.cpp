@@ -183,6 +183,12 @@ TEST_CASE("a deadlock ends with 4 and says who waits for whom") {
     CHECK(program.files() == before);
 }
 
+TEST_CASE("a run that passes its limit of cycles ends with 2") {
+    const test::Program program;
+    check_refused(program, std::string(test::kToyGemm) + " --max-cycles 100", {"cycles", "limit", "100"});
+    check_refused(program, std::string(test::kToyGemm) + " --max-cycles 0", {"--max-cycles", "\"0\""});
+}
+
 TEST_CASE("a place that cannot be written is named before the run") {
     const test::Program program;
     program.folder().write("file", "not a folder");
