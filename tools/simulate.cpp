@@ -116,7 +116,14 @@ private:
 Prepared prepare(const Request& request) {
     Prepared job;
     std::visit(WorkReader(job, request), request.work);
-    isa::verify(job.program, job.chip.spec);
+    try {
+        isa::verify(job.program, job.chip.spec);
+    } catch (const InputError& error) {
+        if (job.plan.empty()) {
+            throw;  // the user's own program
+        }
+        throw InvariantError(fmt::format("{}: the compiled program does not verify: {}", job.name, error.what()));
+    }
     return job;
 }
 

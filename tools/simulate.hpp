@@ -28,7 +28,8 @@ struct Prepared {
     nlohmann::ordered_json workload;      ///< as in run.json
 };
 
-/// Reads the chip, builds and compiles (or reads) the program, verifies it. Throws InputError.
+/// Reads the chip, builds and compiles (or reads) the program, verifies it. Throws InputError, and InvariantError for a
+/// compiled program that does not verify.
 [[nodiscard]] Prepared prepare(const Request& request);
 
 struct Outcome {

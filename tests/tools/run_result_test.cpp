@@ -226,3 +226,28 @@ TEST_CASE("a changed energy coefficient changes the joules and nothing else") {
     CHECK(hot["summary"]["energy_j"].get<double>() == Approx(cold["summary"]["energy_j"].get<double>() + before));
     CHECK(hot["energy"]["components"]["hbm"] == cold["energy"]["components"]["hbm"]);
 }
+
+// Whatever cannot be (above a peak, below a bound, bytes or cycles lost) would end these with 3.
+TEST_CASE("odd sizes, formats and batches run within their bounds") {
+    const test::Program program;
+    std::vector<std::string> runs;
+    for (const char* sizes :
+         {"--m 1 --n 1 --k 1", "--m 1 --n 33 --k 65", "--m 31 --n 64 --k 7", "--m 513 --n 129 --k 257"}) {
+        for (const char* format : {"fp4", "fp6", "fp8", "e4m3", "bf16"}) {
+            runs.push_back(fmt::format("gemm {} --format {}", sizes, format));
+        }
+    }
+    for (const char* step :
+         {"decode --context 1", "decode --context 77", "prefill --tokens 1", "prefill --tokens 33"}) {
+        for (const int batch : {1, 3, 40}) {
+            for (const char* formats : {"", "--weights fp6 --act e4m3", "--weights bf16 --act bf16 --kv bf16"}) {
+                runs.push_back(fmt::format("--model toy-llama --phase {} --batch {} {}", step, batch, formats));
+            }
+        }
+    }
+    for (const std::string& run : runs) {
+        const test::Ended ended = program(fmt::format("run {} --chip toy --json -", run));
+        INFO(run << "\n" << ended.err);
+        CHECK(ended.code == 0);
+    }
+}
