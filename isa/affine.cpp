@@ -8,9 +8,9 @@
 namespace sluice::isa {
 
 std::string_view name(Var var) {
-    static constexpr std::array<std::string_view, kVarCount> kNames{"i0", "i1", "i2",   "i3",      "i4",  "i5", "i6",
-                                                                    "i7", "r0", "r1",   "r2",      "r3",  "r4", "r5",
-                                                                    "r6", "r7", "tile", "cluster", "self"};
+    static constexpr std::array<std::string_view, kVarCount> kNames{
+        "i0", "i1", "i2", "i3", "i4",  "i5",  "i6",  "i7",  "r0",  "r1",  "r2",   "r3",      "r4",  "r5",
+        "r6", "r7", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "tile", "cluster", "self"};
     return kNames[static_cast<std::size_t>(var)];
 }
 

@@ -10,7 +10,7 @@
 
 namespace sluice::isa {
 
-/// Variables: loop indices i0..i7 by nesting depth, registers r0..r7, and the processor's own ids.
+/// Variables: loop indices i0..i7 by nesting depth, registers r0..r15, and the processor's own ids.
 enum class Var : std::uint8_t {
     i0,
     i1,
@@ -28,13 +28,21 @@ enum class Var : std::uint8_t {
     r5,
     r6,
     r7,
+    r8,
+    r9,
+    r10,
+    r11,
+    r12,
+    r13,
+    r14,
+    r15,
     tile,  ///< logical tile within its cluster
     cluster,
     self,  ///< tile number on the chip: cluster * tiles_per_cluster + tile
 };
-constexpr std::size_t kVarCount = 19;
+constexpr std::size_t kVarCount = 27;
 constexpr int kMaxLoopDepth = 8;
-constexpr int kRegisterCount = 8;
+constexpr int kRegisterCount = 16;
 
 /// "i0", "r3", "tile", "cluster", "self".
 [[nodiscard]] std::string_view name(Var var);

@@ -11,7 +11,7 @@ __extension__ using Wide = __int128;
 constexpr std::int64_t kLimit = std::int64_t{1} << 62;
 
 bool is_register(Var var) {
-    return var >= Var::r0 && var <= Var::r7;
+    return var >= Var::r0 && var <= Var::r15;
 }
 
 std::optional<Interval> narrow(Wide lowest, Wide highest) {

@@ -533,7 +533,7 @@ private:
                 return register_statement(static_cast<std::uint8_t>(reg));
             }
         }
-        in_.fail("a statement (issue, loop, if, wait, signal, r0..r7) or `}`");
+        in_.fail("a statement (issue, loop, if, wait, signal, r0..r15) or `}`");
     }
 
     Statement register_statement(std::uint8_t reg) {

@@ -606,16 +606,16 @@ private:
         single.finished = {{emit_.all_sem(cluster_sem::ready_last), 1}};
         const Affine position = isa::variable(isa::Var::self) - emit_.first_tile();
         emit_.tile.branch(position * -1, [&] {
-            emit_.tile.set_register(reg::row, sequence_.tile, 0, plan_.graph->workload.batch);
-            emit_.tile.set_register(reg::head, 0, 0, plan_.graph->workload.batch);
+            emit_.tile.set_register(reg::last_row, sequence_.tile, 0, plan_.graph->workload.batch);
+            emit_.tile.set_register(reg::last_row_block, 0, 0, plan_.graph->workload.batch);
             emit_.tile.loop(plan_.graph->workload.batch / kBlockEdge, [&](const Affine&) {
-                emit_.tile.branch(isa::variable(isa::register_var(reg::row)) - kBlockEdge, [&] {
-                    emit_.tile.add_register(reg::row, -kBlockEdge, 0, plan_.graph->workload.batch);
-                    emit_.tile.add_register(reg::head, 1, 0, plan_.graph->workload.batch);
+                emit_.tile.branch(isa::variable(isa::register_var(reg::last_row)) - kBlockEdge, [&] {
+                    emit_.tile.add_register(reg::last_row, -kBlockEdge, 0, plan_.graph->workload.batch);
+                    emit_.tile.add_register(reg::last_row_block, 1, 0, plan_.graph->workload.batch);
                 });
             });
-            single.out_row = isa::variable(isa::register_var(reg::row));
-            single.out_row_block = isa::variable(isa::register_var(reg::head));
+            single.out_row = isa::variable(isa::register_var(reg::last_row));
+            single.out_row_block = isa::variable(isa::register_var(reg::last_row_block));
             emit_single_row_norm(emit_, last, single);
         });
         // The next sequence's embedding may not overwrite the residual before that row has been read. The first cluster

@@ -62,7 +62,18 @@ constexpr int kChipSemDone = 0;
 
 /// Registers of the control programs.
 namespace reg {
-enum : int { stream = 0, activation = 1, in = 2, out = 3, step = 4, row = 5, head = 6, token = 7 };
+enum : int {
+    stream = 0,
+    activation = 1,
+    in = 2,
+    out = 3,
+    step = 4,
+    row = 5,
+    head = 6,
+    token = 7,
+    last_row = 8,
+    last_row_block = 9
+};
 }
 
 /// `groups` groups of `clusters_per_group` clusters: a group holds its own rows; its clusters and tiles split columns.

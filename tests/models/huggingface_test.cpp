@@ -59,7 +59,7 @@ TEST_CASE("the shipped models have the published parameter counts") {
     CHECK(middle.head_dim == 128);
     CHECK(middle.rope_scaling.kind == RopeScaling::Kind::llama3);
     const LlamaConfig toy = read_llama_config(kModels / "toy-llama.json");
-    CHECK(parameter_count(toy) == by_hand(2, 128, 4, 2, 256, 512));
+    CHECK(parameter_count(toy) == by_hand(2, 128, 2, 1, 256, 512));
 }
 
 // The unmodified files of the publisher, where they are at hand.
