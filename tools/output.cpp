@@ -49,7 +49,7 @@ fs::path beside(const fs::path& place, const char* suffix) {
 /// Folders that were made on the way and are still empty go away again.
 class MadeFolders {
 public:
-    MadeFolders(fs::path folder, const std::string& flag) {
+    MadeFolders(const fs::path& folder, const std::string& flag) {
         std::error_code error;
         for (fs::path each = folder; !each.empty() && !fs::exists(each, error); each = each.parent_path()) {
             made_.push_back(each);
