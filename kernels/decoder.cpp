@@ -10,8 +10,10 @@
 #include "kernels/decoder_nodes.hpp"
 #include "kernels/decoder_plan.hpp"
 #include "kernels/frame.hpp"
+#include "kernels/head.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/product.hpp"
+#include "kernels/qkv.hpp"
 #include "kernels/vector_library.hpp"
 
 namespace sluice::kernels {
@@ -70,9 +72,8 @@ private:
         }
         return row_block * kBlockEdge + row + chunk_.first_row;
     }
-    /// Prefill: position block of a row block of this chunk.
     [[nodiscard]] Affine position(const Affine& row_block) const {
-        return (row_block + chunk_.first_row) * plan_.grouping.groups + emit_.group;
+        return position_block(plan_, chunk_, emit_.group, row_block);
     }
 
     void embed_row(const Affine& row_block, const Affine& row) {
@@ -313,218 +314,14 @@ private:
         out.ready = cluster_sem::ready_norm;
         out.ready_count = norm_units(norm("norm1", run, 0, 0, 0));
         out.finished = qkv_finished();
-        out.epilogue = [&](const Piece& piece) { qkv_piece(out, piece, shape, run, layer); };
+        const QkvCaches caches{cache(run, layer, false), cache(run, layer, true)};
+        out.epilogue = [&](const Piece& piece) { emit_qkv_piece(emit_, plan_, chunk_, shape, caches, out, piece); };
         emit_product(out);
     }
     /// In prefill all groups read all K and V; in decode each group reads its own sequences'.
     [[nodiscard]] std::vector<SemUse> qkv_finished() const {
         return {{emit_.group_sem(cluster_sem::ready_q), 1},
                 {plan_.prefill() ? emit_.all_sem(cluster_sem::ready_kv) : emit_.group_sem(cluster_sem::ready_kv), 1}};
-    }
-
-    void qkv_piece(const Product& product, const Piece& piece, const LayerShape& shape, std::size_t run,
-                   const LayerIndex& layer) {
-        load_rotary_table(piece, shape);
-        std::vector<SemUse> waits = piece_waits(piece);
-        waits.push_back({own_tile_sem(tile_sem::in_full), 1});
-        emit_.tile.fence(queue::kVector, waits, {}, "q, k, v complete");
-        emit_.tile.loop(piece.units, [&](const Affine& unit) {
-            qkv_unit(piece, unit, shape, run, layer);
-            emit_.advance(emit_.tile, reg::out);
-        });
-        std::vector<SemUse> signals = piece_signals(piece);
-        signals.push_back({own_tile_sem(tile_sem::in_free), 1});
-        emit_.tile.fence(queue::kVector, {}, signals, "q, k, v taken");
-        emit_.advance(emit_.tile, reg::in);
-        if (piece.last) {
-            emit_.tile.fence(queue::kStore, {}, product.finished, "q, k, v stored");
-        }
-    }
-
-    /// Cosines and sines of the piece's positions: [row block][pair][cosine, sine] blocks, or in decode one row of
-    /// each.
-    void load_rotary_table(const Piece& piece, const LayerShape& shape) {
-        const std::int64_t pairs = shape.head_dim / 64;
-        const std::int64_t row_bytes = pairs * 2 * block(Format::bf16);
-        DmaMacro load{
-            {Space::hbm, 0, 0, plan_.rope}, emit_.tsram(emit_.memory.in.at()), row_bytes, {}, Format::raw, Format::raw};
-        if (plan_.prefill()) {
-            load.src.offset = position(piece.first_row_block) * row_bytes + plan_.rope;
-            if (piece.row_blocks > 1) {
-                load.dims.push_back({piece.row_blocks, plan_.grouping.groups * row_bytes, row_bytes});
-            }
-        } else {
-            const std::int64_t at = plan_.graph->workload.context - 1;
-            load.src.offset = plan_.rope + at / kBlockEdge * row_bytes + at % kBlockEdge * 64;
-            load.run_bytes = 64;
-            load.dims.push_back({pairs * 2, block(Format::bf16), 64});
-        }
-        emit_.tile.issue(queue::kLoad, {{own_tile_sem(tile_sem::in_free), 1}}, load,
-                         {{own_tile_sem(tile_sem::in_full), 1}}, "load rotary table");
-    }
-
-    /// Branches on what the unit is: q, k or v, and which pair of column blocks of its heads.
-    void qkv_unit(const Piece& piece, const Affine& unit, const LayerShape& shape, std::size_t run,
-                  const LayerIndex& layer) {
-        const std::int64_t pairs = shape.head_dim / 64;
-        const Affine number = piece.first_unit + unit;
-        const std::int64_t first_k = pairs * shape.q_heads;
-        const std::int64_t first_v = first_k + pairs * shape.kv_heads;
-        const auto pair_of = [&](const Affine& local, std::int64_t heads, const auto& body) {
-            for_pair(local, heads, 0, pairs, body);
-        };
-        emit_.tile.branch(
-            Affine(first_k - 1) - number,
-            [&] {
-                pair_of(number, shape.q_heads, [&](const Affine& head, std::int64_t pair) {
-                    rotate(piece, unit, shape, pair);
-                    store_query(piece, shape, head, pair);
-                });
-            },
-            [&] {
-                emit_.tile.branch(
-                    Affine(first_v - 1) - number,
-                    [&] {
-                        pair_of(number - first_k, shape.kv_heads, [&](const Affine& head, std::int64_t pair) {
-                            rotate(piece, unit, shape, pair);
-                            append(piece, cache(run, layer, false), head, pair);
-                        });
-                    },
-                    [&] {
-                        pair_of(number - first_v, shape.kv_heads, [&](const Affine& head, std::int64_t pair) {
-                            convert(piece, unit, shape);
-                            append(piece, cache(run, layer, true), head, pair);
-                        });
-                    });
-            });
-    }
-
-    template <class Body>
-    void for_pair(const Affine& local, std::int64_t heads, std::int64_t pair, std::int64_t pairs, const Body& body) {
-        if (pair + 1 == pairs) {
-            body(local - pair * heads, pair);
-            return;
-        }
-        emit_.tile.branch(
-            Affine((pair + 1) * heads - 1) - local, [&] { body(local - pair * heads, pair); },
-            [&] { for_pair(local, heads, pair + 1, pairs, body); });
-    }
-
-    [[nodiscard]] static VectorOperand unit_operand(const Piece& piece, const Affine& unit, std::int64_t half) {
-        VectorOperand operand = accumulator_operand(piece, half, 1);
-        operand.offset = operand.offset + unit * (2 * 4096);
-        return operand;
-    }
-    [[nodiscard]] std::int64_t piece_rows(const Piece& piece) const {
-        return chunk_.row_blocks == 1 ? chunk_.rows : piece.row_blocks * kBlockEdge;
-    }
-    void issue_unit(VectorMacro macro) {
-        emit_.tile.issue(queue::kVector, {{own_tile_sem(tile_sem::out_free), 1}}, std::move(macro),
-                         {{own_tile_sem(tile_sem::out_full), 1}}, "q, k, v unit");
-    }
-
-    void rotate(const Piece& piece, const Affine& unit, const LayerShape& shape, std::int64_t pair) {
-        const bool one_position = !plan_.prefill();
-        const std::int64_t table_row = shape.head_dim / 64 * 2 * block(Format::bf16);
-        const std::int64_t table_block = one_position ? 64 : block(Format::bf16);
-        const std::int64_t out = block(shape.kv);
-        VectorMacro macro;
-        macro.program = emit_.vectors.add(rope_program(shape.kv, one_position));
-        macro.rows = piece_rows(piece);
-        macro.cols = kBlockEdge;
-        const auto table = [&](std::int64_t which) {
-            return VectorOperand{emit_.memory.in.at((pair * 2 + which) * table_block), one_position ? 0 : table_row,
-                                 one_position ? 0 : table_block};
-        };
-        macro.operands = {unit_operand(piece, unit, 0),
-                          unit_operand(piece, unit, 1),
-                          table(0),
-                          table(1),
-                          VectorOperand{emit_.memory.out.at(), 2 * out, out},
-                          VectorOperand{emit_.memory.out.at(out), 2 * out, out}};
-        issue_unit(std::move(macro));
-    }
-
-    void convert(const Piece& piece, const Affine& unit, const LayerShape& shape) {
-        VectorMacro macro;
-        macro.program = emit_.vectors.add(convert_program(shape.kv));
-        macro.rows = piece_rows(piece);
-        macro.cols = 2 * kBlockEdge;
-        macro.operands = {unit_operand(piece, unit, 0),
-                          VectorOperand{emit_.memory.out.at(), 2 * block(shape.kv), block(shape.kv)}};
-        issue_unit(std::move(macro));
-    }
-
-    void store_unit(const std::vector<DmaMacro>& macros, const char* label) {
-        issue_all(emit_.tile, queue::kStore, {{own_tile_sem(tile_sem::out_full), 1}}, macros,
-                  {{own_tile_sem(tile_sem::out_free), 1}}, label);
-    }
-
-    void store_query(const Piece& piece, const LayerShape& shape, const Affine& head, std::int64_t pair) {
-        const std::int64_t unit_bytes = 2 * block(shape.kv);
-        const std::int64_t row_stride = shape.head_dim / 64 * shape.q_heads * unit_bytes;
-        DmaMacro store{emit_.tsram(emit_.memory.out.at()),
-                       emit_.group_csram(piece.first_row_block * row_stride + head * unit_bytes +
-                                         (plan_.csram.q + pair * shape.q_heads * unit_bytes)),
-                       unit_bytes,
-                       {},
-                       Format::raw,
-                       Format::raw};
-        if (piece.row_blocks > 1) {
-            store.dims.push_back({piece.row_blocks, unit_bytes, row_stride});
-        }
-        store_unit({store}, "store queries");
-    }
-
-    /// Prefill appends whole blocks; decode one row of each sequence's last block.
-    void append(const Piece& piece, const Affine& cache, const Affine& head, std::int64_t pair) {
-        const AttentionShape& attention = plan_.attention;
-        const std::int64_t kv = block(attention.kv);
-        const std::int64_t position_bytes = attention.dim_blocks() * kv;
-        const Affine base = cache + head * attention.cache_bytes() + 2 * pair * kv;
-        if (plan_.prefill()) {
-            DmaMacro store{emit_.tsram(emit_.memory.out.at()),
-                           {Space::hbm, 0, 0, base + position(piece.first_row_block) * position_bytes},
-                           2 * kv,
-                           {},
-                           Format::raw,
-                           Format::raw};
-            if (piece.row_blocks > 1) {
-                store.dims.push_back({piece.row_blocks, 2 * kv, plan_.grouping.groups * position_bytes});
-            }
-            store_unit({store}, "append");
-            return;
-        }
-        const std::int64_t row_bytes = kBlockEdge * isa::info(attention.kv).element_bits / 8;
-        const std::int64_t sequence_bytes = attention.kv_heads * attention.cache_bytes();
-        const std::int64_t at = attention.context - 1;
-        const Affine row = base + at / kBlockEdge * position_bytes + at % kBlockEdge * row_bytes;
-        const auto macro = [&](std::int64_t j, std::int64_t rows) {
-            return DmaMacro{emit_.tsram(emit_.memory.out.at(j * 2 * kv)),
-                            {Space::hbm, 0, 0, row + (piece.first_row_block + j) * (kBlockEdge * sequence_bytes)},
-                            row_bytes,
-                            {{rows, row_bytes, sequence_bytes}, {2, kv, kv}},
-                            Format::raw,
-                            Format::raw};
-        };
-        std::vector<DmaMacro> macros;
-        for (std::int64_t j = 0; j + 1 < piece.row_blocks; ++j) {
-            macros.push_back(macro(j, kBlockEdge));
-        }
-        const std::int64_t last = piece.row_blocks - 1;
-        // Only the chunk's last row block may be partly filled.
-        emit_.tile.branch(
-            piece.first_row_block + last - (chunk_.row_blocks - 1),
-            [&] {
-                std::vector<DmaMacro> all = macros;
-                all.push_back(macro(last, chunk_.rows));
-                store_unit(all, "append");
-            },
-            [&] {
-                std::vector<DmaMacro> all = macros;
-                all.push_back(macro(last, kBlockEdge));
-                store_unit(all, "append");
-            });
     }
 
     // ---- attention ------------------------------------------------------------------------------------------------
@@ -625,62 +422,12 @@ private:
         });
     }
 
-public:
-    /// Logits = last rows * head^T, to HBM.
-    static void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, const Affine& first_row,
-                          std::int64_t rows) {
-        head.name = "lm_head";
-        head.weights = plan.head;
-        const std::int64_t columns = plan.head_shape.units;
-        const std::int64_t row_bytes = kBlockEdge * 2;
-        head.epilogue = [&emit, &plan, &head, columns, rows, row_bytes, first_row](const Piece& piece) {
-            const bool single = head.shape.row_blocks == 1;
-            BlockRows store;
-            store.src = emit.tsram(emit.memory.out.at());
-            // Logits of consecutive rows; a group's rows start wherever its sequences do.
-            store.dst = {Space::hbm, 0, 0,
-                         piece.first_row_block * (columns * block(Format::bf16)) +
-                             piece.first_unit * block(Format::bf16) + first_row * (columns * row_bytes) + plan.logits};
-            store.format = Format::bf16;
-            store.blocks = piece.units;
-            store.row_blocks = piece.row_blocks;
-            store.src_row_stride = piece.units * block(Format::bf16);
-            store.dst_row_stride = columns * block(Format::bf16);
-            store.rows = single ? rows : kBlockEdge;
-            VectorMacro macro;
-            macro.program = emit.vectors.add(convert_program(Format::bf16));
-            macro.rows = single ? rows : piece.row_blocks * kBlockEdge;
-            macro.cols = piece.units * kBlockEdge;
-            macro.operands = {accumulator_operand(piece, 0, 1),
-                              VectorOperand{emit.memory.out.at(), store.src_row_stride, block(Format::bf16)}};
-            emit_epilogue(emit, head, piece, macro, {}, {}, copy_block_rows(store));
-        };
-        emit_product_tile(emit, head);
-        emit_product_cluster(emit, head);
-    }
-
-private:
     Emitter& emit_;
     const DecoderPlan& plan_;
     const Chunk& chunk_;
     std::size_t chunk_index_;
     LayerIndex sequence_;
 };
-
-void emit_prefill_head(Emitter& emit, const DecoderPlan& plan) {
-    emit.set_node(head_node(plan), head_node(plan));
-    const std::int64_t batch = plan.graph->workload.batch;
-    Product head;
-    head.shape = plan.head_shape;
-    head.tiling = plan.head_tiling;
-    head.tiling.m = std::min(head.tiling.m, head.shape.row_blocks);
-    head.piece_blocks = piece_blocks(emit.chip);
-    head.position = isa::variable(isa::Var::self);
-    head.a = emit.own_csram(plan.csram.last);
-    head.ready = cluster_sem::ready_last;
-    head.ready_count = batch;
-    ChunkEmitter::emit_head(emit, plan, head, 0, batch - (head.shape.row_blocks - 1) * kBlockEdge);
-}
 
 void emit_group(Emitter& emit, const DecoderPlan& plan) {
     const std::vector<Chunk>& chunks = plan.chunks[static_cast<std::size_t>(emit.group)];

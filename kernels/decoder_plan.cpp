@@ -288,6 +288,11 @@ void place_csram(DecoderPlan& plan, const isa::ChipSpec& chip) {
 
 }  // namespace
 
+isa::Affine position_block(const DecoderPlan& plan, const Chunk& chunk, std::int64_t group,
+                           const isa::Affine& row_block) {
+    return (row_block + chunk.first_row) * plan.grouping.groups + group;
+}
+
 std::int64_t qkv_units(const LayerShape& shape) {
     return (shape.q_heads + 2 * shape.kv_heads) * (shape.head_dim / 64);
 }

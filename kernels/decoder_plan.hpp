@@ -57,6 +57,10 @@ struct DecoderPlan {
     [[nodiscard]] std::int64_t hidden_blocks() const { return model.hidden / isa::kBlockEdge; }
 };
 
+/// Prefill: the position block (32 positions) that row block `row_block` of a chunk holds in a group.
+[[nodiscard]] isa::Affine position_block(const DecoderPlan& plan, const Chunk& chunk, std::int64_t group,
+                                         const isa::Affine& row_block);
+
 /// Units of the fused q, k, v product: pairs of 32 columns that rotate together, pair-major, q heads then k then v.
 [[nodiscard]] std::int64_t qkv_units(const LayerShape& shape);
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/head.hpp"
+
+#include <algorithm>
+
+#include "kernels/decoder_nodes.hpp"
+#include "kernels/vector_library.hpp"
+
+namespace sluice::kernels {
+
+using isa::Affine;
+using isa::Format;
+using isa::kBlockEdge;
+using isa::Space;
+using isa::VectorMacro;
+using isa::VectorOperand;
+
+namespace {
+
+std::int64_t block(Format format) {
+    return static_cast<std::int64_t>(block_bytes(format));
+}
+
+}  // namespace
+
+/// Logits = last rows * head^T, to HBM.
+void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, const Affine& first_row, std::int64_t rows) {
+    head.name = "lm_head";
+    head.weights = plan.head;
+    const std::int64_t columns = plan.head_shape.units;
+    const std::int64_t row_bytes = kBlockEdge * 2;
+    head.epilogue = [&emit, &plan, &head, columns, rows, row_bytes, first_row](const Piece& piece) {
+        const bool single = head.shape.row_blocks == 1;
+        BlockRows store;
+        store.src = emit.tsram(emit.memory.out.at());
+        // Logits of consecutive rows; a group's rows start wherever its sequences do.
+        store.dst = {Space::hbm, 0, 0,
+                     piece.first_row_block * (columns * block(Format::bf16)) + piece.first_unit * block(Format::bf16) +
+                         first_row * (columns * row_bytes) + plan.logits};
+        store.format = Format::bf16;
+        store.blocks = piece.units;
+        store.row_blocks = piece.row_blocks;
+        store.src_row_stride = piece.units * block(Format::bf16);
+        store.dst_row_stride = columns * block(Format::bf16);
+        store.rows = single ? rows : kBlockEdge;
+        VectorMacro macro;
+        macro.program = emit.vectors.add(convert_program(Format::bf16));
+        macro.rows = single ? rows : piece.row_blocks * kBlockEdge;
+        macro.cols = piece.units * kBlockEdge;
+        macro.operands = {accumulator_operand(piece, 0, 1),
+                          VectorOperand{emit.memory.out.at(), store.src_row_stride, block(Format::bf16)}};
+        emit_epilogue(emit, head, piece, macro, {}, {}, copy_block_rows(store));
+    };
+    emit_product_tile(emit, head);
+    emit_product_cluster(emit, head);
+}
+
+void emit_prefill_head(Emitter& emit, const DecoderPlan& plan) {
+    emit.set_node(head_node(plan), head_node(plan));
+    const std::int64_t batch = plan.graph->workload.batch;
+    Product head;
+    head.shape = plan.head_shape;
+    head.tiling = plan.head_tiling;
+    head.tiling.m = std::min(head.tiling.m, head.shape.row_blocks);
+    head.piece_blocks = piece_blocks(emit.chip);
+    head.position = isa::variable(isa::Var::self);
+    head.a = emit.own_csram(plan.csram.last);
+    head.ready = cluster_sem::ready_last;
+    head.ready_count = batch;
+    emit_head(emit, plan, head, 0, batch - (head.shape.row_blocks - 1) * kBlockEdge);
+}
+
+}  // namespace sluice::kernels
