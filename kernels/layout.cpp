@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "isa/errors.hpp"
 
 namespace sluice::kernels {
@@ -29,9 +31,10 @@ std::int64_t Allocator::take(const std::string& name, std::int64_t bytes, std::i
     const Bytes at = round_up<Bytes>(next_, static_cast<Bytes>(alignment));
     const auto size = static_cast<Bytes>(bytes);
     if (bytes < 0 || at > capacity_ || size > capacity_ - at) {
-        throw InputError(std::string(isa::name(space_)),
-                         fmt::format("{} needs {} bytes, but only {} of {} are left; at most {} bytes fit", name, size,
-                                     at > capacity_ ? 0 : capacity_ - at, capacity_, capacity_));
+        throw InputError(
+            std::string(isa::name(space_)),
+            fmt::format("{} needs {} bytes, but {} of {} are taken already; at most {} bytes fit here", name, size,
+                        std::min(at, capacity_), capacity_, at > capacity_ ? 0 : capacity_ - at));
     }
     if (size > 0) {
         regions_.push_back({name, space_, 0, units_, at, size});
