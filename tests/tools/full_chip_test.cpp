@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does the whole chain do on the whole chip what its closed forms and roofs say? The shapes people ask about first.
+#include <catch2/catch.hpp>
+
+#include "tools/simulate.hpp"
+
+using namespace sluice;
+using isa::Format;
+
+namespace {
+
+// Llama 3.1 8B, from its published dimensions.
+constexpr double kLayers = 32, kHidden = 4096, kFfn = 14336, kHeads = 32, kKvHeads = 8, kDim = 128, kVocab = 128256;
+constexpr double kLayerMatrices = kHidden * kDim * (2 * kHeads + 2 * kKvHeads) + 3 * kHidden * kFfn;
+constexpr double kHead = kHidden * kVocab;
+constexpr double kMxfp4Bytes = 0.53125;  // half a byte and one scale byte per 32
+
+tools::Outcome run_model(const models::Workload& workload) {
+    return tools::simulate({"maia200", {}, tools::ModelWork{"llama-3.1-8b", workload}});
+}
+
+double hbm_bytes(const tools::Outcome& outcome) {
+    return static_cast<double>(outcome.result.hbm_read + outcome.result.hbm_written);
+}
+
+double bound_cycles(const std::vector<kernels::PlanNode>& plan, double kernels::PlanNode::*bound) {
+    double sum = 0;
+    for (const kernels::PlanNode& node : plan) {
+        sum += node.*bound;
+    }
+    return sum;
+}
+
+/// Fraction of the 36 tiles' peak that 8192^3 reaches, `macs_per_cycle` per tile.
+double gemm_fraction(Format format, double macs_per_cycle) {
+    const tools::Outcome outcome =
+        tools::simulate({"maia200", {}, tools::GemmWork{8192, 8192, 8192, format, format, Format::bf16}});
+    const double ideal = 8192.0 * 8192.0 * 8192.0 / (36 * macs_per_cycle);
+    return ideal / static_cast<double>(outcome.result.cycles);
+}
+
+}  // namespace
+
+TEST_CASE("a decode step of 8 billion parameters moves its weights and cache once, near the rate of HBM") {
+    models::Workload workload;
+    workload.phase = models::Phase::decode;
+    workload.batch = 32;
+    workload.context = 4096;
+    const tools::Outcome outcome = run_model(workload);
+
+    // Weights once; K and V of every position once in one byte; logits out in two.
+    const double kv = kLayers * 32 * 4096 * 2 * kKvHeads * kDim;
+    const double closed_form = (kLayers * kLayerMatrices + kHead) * kMxfp4Bytes + kv + 32 * kVocab * 2;
+    CHECK(hbm_bytes(outcome) >= closed_form);
+    CHECK(hbm_bytes(outcome) <= 1.02 * closed_form);
+
+    const double hbm_bound = closed_form / isa::hbm_bytes_per_cycle(outcome.job.chip.spec);
+    const auto cycles = static_cast<double>(outcome.result.cycles);
+    CHECK(cycles >= hbm_bound);
+    CHECK(hbm_bound / cycles >= 0.60);
+}
+
+TEST_CASE("a prefill of 2,048 tokens does its closed form of work, near the rate of the tensor units") {
+    models::Workload workload;
+    workload.phase = models::Phase::prefill;
+    workload.tokens = 2048;
+    workload.context = 2048;
+    const tools::Outcome outcome = run_model(workload);
+
+    // Projections of every token, causal attention, and the head of the last token.
+    const double tensor_flops =
+        2 * 2048 * kLayers * kLayerMatrices + kLayers * 2 * 2048.0 * 2049.0 * kHeads * kDim + 2 * kHead;
+    double planned = 0;
+    for (const kernels::PlanNode& node : outcome.job.plan) {
+        planned += node.tensor_flops;
+    }
+    CHECK(planned == Approx(tensor_flops).epsilon(1e-12));
+
+    const double ttu_bound = tensor_flops / (2 * 32'768.0 * 36);
+    const double tvp_bound = bound_cycles(outcome.job.plan, &kernels::PlanNode::tvp_cycles);
+    CHECK(ttu_bound > tvp_bound);
+    const auto cycles = static_cast<double>(outcome.result.cycles);
+    CHECK(cycles >= ttu_bound);
+    CHECK(ttu_bound / cycles >= 0.50);
+}
+
+TEST_CASE("a large BF16 product runs at 95 % of peak") {
+    CHECK(gemm_fraction(Format::bf16, 8'192) >= 0.95);
+}
+TEST_CASE("a large FP8 product runs at 87 % of peak") {
+    CHECK(gemm_fraction(Format::mxfp8, 32'768) >= 0.87);
+}
+TEST_CASE("a large FP4 product runs at 80 % of peak") {
+    CHECK(gemm_fraction(Format::mxfp4, 65'536) >= 0.80);
+}
