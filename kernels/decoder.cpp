@@ -395,7 +395,9 @@ private:
         last.epsilon = plan_.model.epsilon;
         last.out = plan_.model.head_activations;
         last.out_buffer = plan_.csram.last;
-        // Sequence b becomes row b of the head's input: row b mod 32 of block b / 32, by two counters.
+        // Sequence b becomes row b of the head's input: row b mod 32 of block b / 32, by counting down. The row has a
+        // register of its own, with a range that stays within the block.
+        const std::int64_t highest = plan_.graph->workload.batch - 1;
         SingleRow single;
         single.row_block = row_block;
         single.row = token % kBlockEdge;
@@ -403,14 +405,16 @@ private:
         single.finished = {{emit_.all_sem(cluster_sem::ready_last), 1}};
         const Affine position = isa::variable(isa::Var::self) - emit_.first_tile();
         emit_.tile.branch(position * -1, [&] {
-            emit_.tile.set_register(reg::last_row, sequence_.tile, 0, plan_.graph->workload.batch);
-            emit_.tile.set_register(reg::last_row_block, 0, 0, plan_.graph->workload.batch);
-            emit_.tile.loop(plan_.graph->workload.batch / kBlockEdge, [&](const Affine&) {
-                emit_.tile.branch(isa::variable(isa::register_var(reg::last_row)) - kBlockEdge, [&] {
-                    emit_.tile.add_register(reg::last_row, -kBlockEdge, 0, plan_.graph->workload.batch);
-                    emit_.tile.add_register(reg::last_row_block, 1, 0, plan_.graph->workload.batch);
+            emit_.tile.set_register(reg::last_row_left, sequence_.tile, 0, highest);
+            emit_.tile.set_register(reg::last_row_block, 0, 0, highest / kBlockEdge);
+            emit_.tile.loop(highest / kBlockEdge, [&](const Affine&) {
+                emit_.tile.branch(isa::variable(isa::register_var(reg::last_row_left)) - kBlockEdge, [&] {
+                    emit_.tile.add_register(reg::last_row_left, -kBlockEdge, 0, highest);
+                    emit_.tile.add_register(reg::last_row_block, 1, 0, highest / kBlockEdge);
                 });
             });
+            emit_.tile.set_register(reg::last_row, isa::variable(isa::register_var(reg::last_row_left)), 0,
+                                    std::min(highest, kBlockEdge - 1));
             single.out_row = isa::variable(isa::register_var(reg::last_row));
             single.out_row_block = isa::variable(isa::register_var(reg::last_row_block));
             emit_single_row_norm(emit_, last, single);

@@ -72,7 +72,8 @@ enum : int {
     head = 6,
     token = 7,
     last_row = 8,
-    last_row_block = 9
+    last_row_block = 9,
+    last_row_left = 10
 };
 }
 

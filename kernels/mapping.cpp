@@ -11,6 +11,8 @@ namespace sluice::kernels {
 
 namespace {
 
+constexpr std::int64_t kAccumulatorBlock = 4096;
+
 double as_double(std::int64_t value) {
     return static_cast<double>(value);
 }
@@ -33,8 +35,11 @@ double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa:
     const std::int64_t m_steps = ceil_div(shape.row_blocks, tiling.m);
     const std::int64_t k_steps = ceil_div(shape.k_blocks, tiling.k_step);
     const std::int64_t macros = m_steps * tiling.n_chunks * k_steps;
-    const std::int64_t step_cycles = ceil_div(
-        tiling.k_step * isa::kBlockEdge, isa::k_per_cycle(chip.ttu, isa::tensor_rate(shape.a, shape.b, "product")));
+    // A block's k run keeps its sums in the unit; between k steps they go to TSRAM and back, on ports of their own.
+    const std::int64_t sums_cycles = ceil_div(kAccumulatorBlock, chip.ttu.accumulator_bytes_per_cycle);
+    const std::int64_t step_cycles =
+        std::max(sums_cycles, ceil_div(tiling.k_step * isa::kBlockEdge,
+                                       isa::k_per_cycle(chip.ttu, isa::tensor_rate(shape.a, shape.b, "product"))));
     const double compute = as_double(shape.row_blocks * n_blocks * k_steps * step_cycles) +
                            as_double(macros * (chip.ttu.macro_overhead_cycles + chip.ttu.pipeline_latency_cycles));
     const double b_bytes = as_double(shape.k_blocks * n_blocks * m_steps) * static_cast<double>(block_bytes(shape.b));
@@ -51,7 +56,8 @@ double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa:
     const double hbm = (all_b + (shape.a_from_hbm ? a_bytes * clusters : 0.0)) / group_share;
     // Traffic that hides behind the longest stream still costs energy and delays others: it breaks ties.
     constexpr double kTieBreak = 0.01;
-    return std::max({compute, ingress, hbm}) + kTieBreak * (ingress + hbm);
+    const double sums = as_double(shape.row_blocks * n_blocks * k_steps * sums_cycles);
+    return std::max({compute, ingress, hbm}) + kTieBreak * (ingress + hbm + sums);
 }
 
 std::int64_t panel_slot_bytes(const ProductShape& shape, const Tiling& tiling) {
@@ -78,7 +84,9 @@ Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, cons
         const std::int64_t m = ceil_div(shape.row_blocks, m_steps);
         const std::int64_t room_units = limits.accumulator_blocks / (m * shape.unit_blocks);
         const std::int64_t fewest = room_units < 1 ? split.most() + 1 : ceil_div(split.most(), room_units);
-        for (std::int64_t n_chunks = fewest; n_chunks <= split.most(); n_chunks += 1 + n_chunks / 8) {
+        // Wider and wider steps, and at last one unit a chunk: the only one that may fit.
+        for (std::int64_t n_chunks = fewest; n_chunks <= split.most();
+             n_chunks = n_chunks == split.most() ? n_chunks + 1 : std::min(n_chunks + 1 + n_chunks / 8, split.most())) {
             const std::int64_t chunk_blocks = ceil_div(split.most(), n_chunks) * shape.unit_blocks;
             const std::int64_t k_step = std::min(
                 {shape.k_blocks, limits.a_slot_bytes / (m * a_block), limits.b_slot_bytes / (chunk_blocks * b_block)});
