@@ -152,6 +152,7 @@ StagingNeeds staging_needs(const DecoderPlan& plan, const isa::ChipSpec& chip) {
     needs.probability_bytes = plan.attention.query_blocks() * plan.attention.chunk_blocks * block(shape.kv);
     needs.attention_rows = plan.attention.query_blocks() * kBlockEdge;
     needs.norm_width = plan.model.hidden;
+    needs.deep_stream = true;
     needs.stream_bytes = plan.attention.chunk_blocks * dim_blocks * block(shape.kv);
     return needs;
 }

@@ -29,7 +29,20 @@ std::int64_t even_step(std::int64_t blocks, std::int64_t most, std::int64_t bloc
 
 }  // namespace
 
+double TilingCost::longest() const {
+    return std::max({compute, ingress, hbm});
+}
+
+double TilingCost::total() const {
+    constexpr double kTieBreak = 0.01;
+    return longest() + kTieBreak * (ingress + hbm + sums);
+}
+
 double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip) {
+    return tiling_cost(shape, tiling, chip).total();
+}
+
+TilingCost tiling_cost(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip) {
     const Split split{shape.units, shape.tiles};
     const std::int64_t n_blocks = split.most() * shape.unit_blocks;
     const std::int64_t m_steps = ceil_div(shape.row_blocks, tiling.m);
@@ -54,10 +67,7 @@ double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa:
     const double all_b = as_double(shape.k_blocks * shape.units * shape.unit_blocks) * b_reads *
                          static_cast<double>(block_bytes(shape.b));
     const double hbm = (all_b + (shape.a_from_hbm ? a_bytes * clusters : 0.0)) / group_share;
-    // Traffic that hides behind the longest stream still costs energy and delays others: it breaks ties.
-    constexpr double kTieBreak = 0.01;
-    const double sums = as_double(shape.row_blocks * n_blocks * k_steps * sums_cycles);
-    return std::max({compute, ingress, hbm}) + kTieBreak * (ingress + hbm + sums);
+    return {compute, ingress, hbm, as_double(shape.row_blocks * n_blocks * k_steps * sums_cycles)};
 }
 
 std::int64_t panel_slot_bytes(const ProductShape& shape, const Tiling& tiling) {
@@ -93,8 +103,10 @@ Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, cons
             if (k_step < 1) {
                 continue;
             }
-            Tiling tiling{m, n_chunks, even_step(shape.k_blocks, k_step, blocks_per_cycle), 0};
-            tiling.cycles = tiling_cycles(shape, tiling, chip);
+            Tiling tiling{m, n_chunks, even_step(shape.k_blocks, k_step, blocks_per_cycle), 0, 0};
+            const TilingCost cost = tiling_cost(shape, tiling, chip);
+            tiling.cycles = cost.total();
+            tiling.longest = cost.longest();
             if (best.cycles < 0 || tiling.cycles < best.cycles) {
                 best = tiling;
             }

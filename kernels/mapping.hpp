@@ -29,7 +29,18 @@ struct Tiling {
     std::int64_t m = 1;
     std::int64_t n_chunks = 1;
     std::int64_t k_step = 1;
-    double cycles = 0;  ///< estimate
+    double cycles = 0;   ///< estimate: TilingCost::total
+    double longest = 0;  ///< TilingCost::longest
+};
+
+/// Cycles of each stream of a tiling, each at its full rate.
+struct TilingCost {
+    double compute = 0, ingress = 0, hbm = 0;
+    double sums = 0;  ///< accumulators to TSRAM and back, on ports of their own
+
+    [[nodiscard]] double longest() const;
+    /// The longest stream, and a hundredth of the traffic that hides behind it: it costs energy and delays others.
+    [[nodiscard]] double total() const;
 };
 
 /// Room for one chunk of each operand and for the accumulators.
@@ -48,7 +59,8 @@ struct TilingLimits {
 /// Bytes of one tile's part of the panel.
 [[nodiscard]] std::int64_t panel_slot_bytes(const ProductShape& shape, const Tiling& tiling);
 
-/// Estimated cycles of `shape` tiled so.
+[[nodiscard]] TilingCost tiling_cost(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip);
+/// Estimated cycles of `shape` tiled so: tiling_cost(...).total().
 [[nodiscard]] double tiling_cycles(const ProductShape& shape, const Tiling& tiling, const isa::ChipSpec& chip);
 
 }  // namespace sluice::kernels

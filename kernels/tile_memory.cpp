@@ -68,7 +68,7 @@ Choice choose_tilings(const isa::ChipSpec& chip, const std::vector<ProductShape>
                                   activation_share / kLeastActivationSlots, choice.stream_slot};
         for (const ProductShape& product : products) {
             choice.tilings.push_back(choose_tiling(product, limits, chip));
-            choice.cycles += choice.tilings.back().cycles;
+            choice.cycles += needs.deep_stream ? choice.tilings.back().longest : choice.tilings.back().cycles;
         }
         if (best.tilings.empty() || choice.cycles < best.cycles) {
             best = std::move(choice);

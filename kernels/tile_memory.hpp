@@ -17,6 +17,8 @@ struct StagingNeeds {
     std::int64_t attention_rows = 0;     ///< rows of running maximum, sum and factor
     std::int64_t norm_width = 0;
     std::int64_t stream_bytes = 0;  ///< least size of a stream slot
+    bool deep_stream =
+        false;  ///< operators follow one another: slots are traded for longer macros only where that gains time
 };
 
 struct TilePlan {
