@@ -254,9 +254,8 @@ private:
         const auto widen = [this](std::uint8_t reg, Interval range) {
             const Var var = register_var(reg);
             const std::optional<Interval> known = scope_.interval(var);
-            scope_.define(
-                var, known ? Interval{std::min(known->lowest, range.lowest), std::max(known->highest, range.highest)}
-                           : range);
+            const Interval before = known.value_or(Interval{0, 0});
+            scope_.define(var, {std::min(before.lowest, range.lowest), std::max(before.highest, range.highest)});
         };
         for (const Statement& statement : block) {
             if (const auto* set = std::get_if<SetRegister>(&statement.body)) {
@@ -575,7 +574,8 @@ private:
             }
             const std::optional<Interval> unit = scope_.bounds(ref.unit);
             const std::optional<Interval> self = scope_.interval(Var::self);
-            return ref.space == Space::tsram && unit && self && *unit == *self && unit->lowest == unit->highest;
+            return ref.space == Space::tsram && ref.mask == 0 && unit && self && *unit == *self &&
+                   unit->lowest == unit->highest;
         };
         if (control_->level == Level::tile && !is_self(dma.src) && !is_self(dma.dst)) {
             note("a tile's DMA must have its own TSRAM (tsram(self)) on one side");
