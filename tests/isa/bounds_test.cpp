@@ -63,8 +63,8 @@ Truth truth(const Affine& value, const Box& box, const std::vector<Affine>& cons
                                         [&env](const Affine& c) { return c.evaluate(env) >= 0; });
         if (inside) {
             const std::int64_t v = value.evaluate(env);
-            out.range = out.reached ? Interval{std::min(out.range.lowest, v), std::max(out.range.highest, v)}
-                                    : Interval{v, v};
+            out.range =
+                out.reached ? Interval{std::min(out.range.lowest, v), std::max(out.range.highest, v)} : Interval{v, v};
             out.reached = true;
         }
     });

@@ -36,11 +36,11 @@ TEST_CASE("text is cut into words, numbers, fractions, strings and punctuation")
                                                {Kind::number, "0xe"},
                                                {Kind::punctuation, "-"},
                                                {Kind::number, "1"}});
-    CHECK(words("->>=+=-") == All{{Kind::punctuation, "->"},
-                                  {Kind::punctuation, ">="},
-                                  {Kind::punctuation, "+="},
-                                  {Kind::punctuation, "-"}});
-    CHECK(words(R"("a \" b" "# no comment")") == All{{Kind::string, R"("a \" b")"}, {Kind::string, R"("# no comment")"}});
+    CHECK(
+        words("->>=+=-") ==
+        All{{Kind::punctuation, "->"}, {Kind::punctuation, ">="}, {Kind::punctuation, "+="}, {Kind::punctuation, "-"}});
+    CHECK(words(R"("a \" b" "# no comment")") ==
+          All{{Kind::string, R"("a \" b")"}, {Kind::string, R"("# no comment")"}});
     CHECK(words("").empty());
     CHECK(words(" \t\r\n# only a comment").empty());
 }

@@ -163,7 +163,8 @@ TEST_CASE("products store results in every format") {
 
 TEST_CASE("a product gives the same result twice") {
     const isa::ChipSpec maia = chip("maia200");
-    const Ran ran = compile_and_run(models::build_gemm(300, 700, 500, Format::mxfp8, Format::mxfp4, Format::bf16), maia);
+    const Ran ran =
+        compile_and_run(models::build_gemm(300, 700, 500, Format::mxfp8, Format::mxfp4, Format::bf16), maia);
     CHECK(same(sim::run(maia, ran.compiled.program), ran.result));
 }
 

@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "tests/support/files.hpp"
 #include "tests/kernels/compiled.hpp"
+#include "tests/support/files.hpp"
 
 using namespace sluice;
 using namespace sluice::kernels;
@@ -91,8 +91,7 @@ TEST_CASE("an estimate is never below the arithmetic or the bytes of the product
         tiling.n_chunks = random.size(ceil_div(shape.units, shape.tiles));
         tiling.k_step = random.size(shape.k_blocks);
         const double cycles = tiling_cycles(shape, tiling, maia);
-        const auto products =
-            static_cast<double>(shape.row_blocks * shape.units * shape.unit_blocks * shape.k_blocks);
+        const auto products = static_cast<double>(shape.row_blocks * shape.units * shape.unit_blocks * shape.k_blocks);
         const auto rate = static_cast<double>(isa::macs_per_cycle(maia.ttu, isa::tensor_rate(shape.a, shape.b, "")));
         CHECK(cycles >= products * 32 * 32 * 32 / rate / static_cast<double>(shape.tiles));
         const double b_bytes = static_cast<double>(shape.units * shape.unit_blocks * shape.k_blocks) *

@@ -92,12 +92,11 @@ private:
             std::visit(*this, statement.body);
         }
     }
-    [[nodiscard]] std::uint64_t beats(const isa::DmaMacro& dma, std::int64_t offset, std::int64_t run,
-                                      bool src) const {
+    [[nodiscard]] std::uint64_t beats(const isa::DmaMacro& dma, std::int64_t offset, std::int64_t run, bool src) const {
         const auto dim = [&](std::size_t i) {
-            return i < dma.dims.size()
-                       ? std::pair{dma.dims[i].count.evaluate(env_), src ? dma.dims[i].src_stride : dma.dims[i].dst_stride}
-                       : std::pair{std::int64_t{1}, std::int64_t{0}};
+            return i < dma.dims.size() ? std::pair{dma.dims[i].count.evaluate(env_),
+                                                   src ? dma.dims[i].src_stride : dma.dims[i].dst_stride}
+                                       : std::pair{std::int64_t{1}, std::int64_t{0}};
         };
         const auto [inner, inner_stride] = dim(0);
         const auto [outer, outer_stride] = dim(1);
