@@ -89,7 +89,7 @@ TEST_CASE("a layer with a wider FFN takes longer, and no other layer does") {
     const isa::ChipSpec toy = chip("toy");
     models::LlamaConfig config = small_model(6);
     config.hidden_size = 1024;
-    config.intermediate_size = 4096;
+    config.intermediate_size = 8192;
     config.num_attention_heads = 8;
     constexpr std::int64_t kWide = 3;
     for (const models::Workload& work : {decode(16, 128), prefill(1, 32)}) {
@@ -106,11 +106,11 @@ TEST_CASE("a layer with a wider FFN takes longer, and no other layer does") {
             if (name == fmt::format("layers.{}.gate_up", kWide) || name == fmt::format("layers.{}.down", kWide)) {
                 CHECK(span >= 1.5 * before.at(name));
                 CHECK(span <= 2.5 * before.at(name));
-            } else if (name.starts_with("layers.") && !name.starts_with(fmt::format("layers.{}.", kWide))) {
-                // A short node's weights are fetched, or its KV cache competes with fetches, while its neighbours run:
-                // where the boundary falls depends on the order in which the memory serves the streams. It moves by
-                // less than 3 % of a layer, and the layer as a whole does not (below).
-                CHECK(std::abs(span - before.at(name)) <= 0.05 * before.at(name) + 0.03 * layers_before[0]);
+            } else if (name.ends_with(".gate_up") || name.ends_with(".down")) {
+                // Fetches for a node's successors run beside it: where the boundary between two nodes falls depends on
+                // the order in which the memory serves the streams. The other nodes are too short to tell; their sum
+                // is in the layer's span, below.
+                CHECK(span == Approx(before.at(name)).epsilon(0.1));
             }
         }
         for (std::size_t layer = 0; layer < layers_after.size(); ++layer) {
