@@ -69,12 +69,12 @@ private:
         const std::int64_t steps = ceil_div(blocks, chunk_);
         const std::int64_t last_blocks = blocks - (steps - 1) * chunk_;
         if (steps == 1) {
-            scores(0, last_blocks, true, true);
+            scores(0, last_blocks, true);
             softmax(last_blocks, true, true);
             values(0, last_blocks, true);
             return;
         }
-        scores(0, chunk_, true, false);
+        scores(0, chunk_, false);
         scores_ahead(1, steps == 2 ? last_blocks : chunk_, steps == 2);
         softmax(chunk_, true, false);
         values(0, chunk_, true);
@@ -98,7 +98,7 @@ private:
         tile_.branch(
             set - 1,
             [&] {
-                scores(0, chunk_, true, false);
+                scores(0, chunk_, false);
                 scores_ahead(1, chunk_, false);
                 softmax(chunk_, true, false);
                 values(0, chunk_, true);
@@ -111,7 +111,7 @@ private:
                 values(set, chunk_, false);
             },
             [&] {
-                scores(0, chunk_, true, false);
+                scores(0, chunk_, false);
                 softmax(chunk_, true, true);
                 values(0, chunk_, true);
             });
@@ -202,7 +202,7 @@ private:
                     {{own_tile_sem(tile_sem::b_free), 1}, {own_tile_sem(tile_sem::s_full), 1}}, "scores");
         emit_.advance(tile_, reg::stream);
     }
-    void scores(const Affine& chunk, std::int64_t blocks, bool /*first*/, bool touches_append) {
+    void scores(const Affine& chunk, std::int64_t blocks, bool touches_append) {
         scores_step(chunk, blocks, 0, touches_append || shape_.causal);
     }
     void scores_ahead(const Affine& chunk, std::int64_t blocks, bool touches_append) {

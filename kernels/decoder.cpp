@@ -217,6 +217,10 @@ private:
         emit_product_cluster(emit_, product);
     }
 
+    /// Rows of a piece that hold tokens; several row blocks are worked on whole.
+    [[nodiscard]] std::int64_t piece_rows(const Piece& piece) const {
+        return chunk_.row_blocks == 1 ? chunk_.rows : piece.row_blocks * kBlockEdge;
+    }
     [[nodiscard]] BlockRows staged(const Piece& piece, Format format, std::int64_t columns) const {
         BlockRows out;
         out.src = emit_.tsram(emit_.memory.out.at());
@@ -252,7 +256,7 @@ private:
                       {{own_tile_sem(tile_sem::in_full), 1}}, "load residual");
             VectorMacro macro;
             macro.program = emit_.vectors.add(residual_program());
-            macro.rows = piece.row_blocks * kBlockEdge;
+            macro.rows = piece_rows(piece);
             macro.cols = piece.units * kBlockEdge;
             const std::int64_t row = piece.units * block(Format::bf16);
             macro.operands = {accumulator_operand(piece, 0, 1),
@@ -280,7 +284,7 @@ private:
         out.epilogue = [&](const Piece& piece) {
             VectorMacro macro;
             macro.program = emit_.vectors.add(swiglu_program(shape.activations));
-            macro.rows = piece.row_blocks * kBlockEdge;
+            macro.rows = piece_rows(piece);
             macro.cols = piece.units * kBlockEdge;
             macro.operands = {
                 accumulator_operand(piece, 0, 2), accumulator_operand(piece, 1, 2),
@@ -378,6 +382,11 @@ private:
         head.ready = cluster_sem::ready_norm;
         head.ready_count = norm_units(last);
         emit_head(emit_, plan_, head, chunk_.first_row, chunk_.rows);
+        // Every cluster has normed its rows: the next chunk's embedding may overwrite the residual of all.
+        emit_.cluster.fence(queue::kCluster, {}, {{emit_.group_sem(cluster_sem::x_read), 1}}, "residual read");
+        emit_.cluster.fence(queue::kCluster,
+                            {{own_cluster_sem(cluster_sem::x_read), plan_.grouping.clusters_per_group}}, {},
+                            "residual read by all");
     }
 
     /// The group that holds the sequence's last token norms its row into `last rows` of every cluster.
@@ -401,7 +410,7 @@ private:
         SingleRow single;
         single.row_block = row_block;
         single.row = token % kBlockEdge;
-        single.loaded = {{own_cluster_sem(cluster_sem::x_read), 1}};
+        single.loaded = {{emit_.group_sem(cluster_sem::x_read), 1}};
         single.finished = {{emit_.all_sem(cluster_sem::ready_last), 1}};
         const Affine position = isa::variable(isa::Var::self) - emit_.first_tile();
         emit_.tile.branch(position * -1, [&] {
@@ -419,11 +428,9 @@ private:
             single.out_row_block = isa::variable(isa::register_var(reg::last_row_block));
             emit_single_row_norm(emit_, last, single);
         });
-        // The next sequence's embedding may not overwrite the residual before that row has been read. The first cluster
-        // holds the reading tile; the others' copies are not read.
-        emit_.cluster.branch((isa::variable(isa::Var::cluster) - emit_.first_cluster()) * -1, [&] {
-            emit_.cluster.fence(queue::kCluster, {{own_cluster_sem(cluster_sem::x_read), 1}}, {}, "last row read");
-        });
+        // The next sequence's embedding, which every cluster of the group writes to all of them, may not overwrite the
+        // residual before that row has been read.
+        emit_.cluster.fence(queue::kCluster, {{own_cluster_sem(cluster_sem::x_read), 1}}, {}, "last row read");
     }
 
     Emitter& emit_;

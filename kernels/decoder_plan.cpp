@@ -336,7 +336,12 @@ DecoderPlan plan_decoder(const models::Graph& graph, const isa::ChipSpec& chip) 
             best = std::move(plan);
         }
     }
-    SLUICE_CHECK(best.has_value(), "one group must always be possible");
+    if (!best) {
+        throw InputError("csram.bytes",
+                         fmt::format("{}: too small for the activations of any division of the clusters; "
+                                     "prefill needs room for a whole attention step of rows",
+                                     chip.csram.bytes));
+    }
     place_hbm(*best, chip);
     place_csram(*best, chip);
     return std::move(*best);

@@ -27,14 +27,14 @@ std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMem
     const auto tile = [tiles](int index, std::int64_t value) {
         return SemInit{{0, Level::tile, 0, static_cast<std::uint16_t>(index)}, tiles, value};
     };
-    return {tile(tile_sem::b_free, memory.stream.slots),
-            tile(tile_sem::in_free, memory.in.slots),
-            tile(tile_sem::out_free, memory.out.slots),
-            tile(tile_sem::s_free, 2),
-            tile(tile_sem::norm_free, 1),
-            {{0, Level::cluster, 0, cluster_sem::a_free},
-             chip.soc.clusters,
-             memory.activation.slots * chip.soc.tiles_per_cluster}};
+    std::vector<SemInit> all{tile(tile_sem::b_free, memory.stream.slots), tile(tile_sem::in_free, memory.in.slots),
+                             tile(tile_sem::out_free, memory.out.slots), tile(tile_sem::s_free, 2),
+                             tile(tile_sem::norm_free, 1)};
+    for (std::int64_t slot = 0; slot < memory.activation.slots; ++slot) {
+        const auto index = static_cast<std::uint16_t>(cluster_sem::a_free + slot);
+        all.push_back({{0, Level::cluster, 0, index}, chip.soc.clusters, chip.soc.tiles_per_cluster});
+    }
+    return all;
 }
 
 std::vector<std::int64_t> group_counts(const isa::ChipSpec& chip) {

@@ -60,6 +60,15 @@ SemRef tiles_of_cluster_sem(const Grouping& grouping, int index) {
             index};
 }
 
+SemRef activation_slot_free(const Ring& ring) {
+    Affine index(cluster_sem::a_free);
+    if (ring.slots > 1) {
+        index.terms = {{isa::register_var(ring.cursor), 1}};
+        index.ring = ring.slots;
+    }
+    return {Level::cluster, isa::variable(Var::cluster), 0, index};
+}
+
 std::uint64_t low_mask(std::int64_t bits) {
     SLUICE_CHECK(bits >= 1 && bits <= 64, "a mask holds 1 to 64 units");
     return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;

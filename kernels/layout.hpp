@@ -42,7 +42,6 @@ enum : std::uint8_t {
 /// Semaphores of a cluster.
 namespace cluster_sem {
 enum : std::uint8_t {
-    a_free,
     ready_embedding,
     ready_x,
     ready_norm,
@@ -52,9 +51,10 @@ enum : std::uint8_t {
     ready_ffn,
     ready_last,
     x_read,
-    panel_free,  // a piece of the panel in CSRAM has been read for the last time
+    panel_free,  // the panel in CSRAM has been read for the last time
     done,
-    count
+    a_free,  // one for every slot of the activation ring: see activation_slot_free
+    count = a_free + 16
 };
 }  // namespace cluster_sem
 
@@ -132,6 +132,11 @@ private:
 [[nodiscard]] isa::SemRef cluster_sems(std::int64_t first, std::int64_t count, int index);
 /// The same semaphore in all tiles of the issuing cluster.
 [[nodiscard]] isa::SemRef tiles_of_cluster_sem(const Grouping& grouping, int index);
+
+/// The cluster's semaphore of the slot at the cursor of an activation ring. One a slot: every tile gives a slot back
+/// once between two fills, so a tile that runs ahead cannot pay for one that lags, as it could with one count for all
+/// slots.
+[[nodiscard]] isa::SemRef activation_slot_free(const Ring& ring);
 
 [[nodiscard]] std::uint64_t low_mask(std::int64_t bits);
 

@@ -95,7 +95,7 @@ private:
         const std::int64_t n = width * product_.shape.unit_blocks;
         const Affine chunk_base = product_.weights + (first_unit_ + unit) * slice_stride_;
         for_k_steps(tile_, product_, [&](std::int64_t k, bool first, bool last, const Affine& k_offset) {
-            stream(n, k, chunk_base, k_offset * (n * block(product_.shape.b)));
+            stream(n, k, chunk_base, k_offset * (n * block(product_.shape.b)), last);
             if (first) {
                 first_step(m, n, k, last, iteration);
             } else {
@@ -129,7 +129,7 @@ private:
         }
     }
 
-    void stream(std::int64_t n, std::int64_t k, const Affine& chunk_base, const Affine& offset) {
+    void stream(std::int64_t n, std::int64_t k, const Affine& chunk_base, const Affine& offset, bool last_k) {
         const bool from_panel = product_.panel >= 0;
         const MemRef src = from_panel
                                ? emit_.own_csram(isa::variable(Var::tile, panel_slot()) + offset + product_.panel)
@@ -140,7 +140,7 @@ private:
             if (first) {
                 waits.push_back({own_tile_sem(tile_sem::panel_full), 1});
             }
-            if (last) {
+            if (last && last_k) {
                 signals.push_back({own_cluster_sem(cluster_sem::panel_free), 1});
             }
             const DmaMacro macro{src,
@@ -205,7 +205,7 @@ private:
         const std::int64_t steps = ceil_div(product_.shape.k_blocks, product_.tiling.k_step);
         tile_.loop(steps, [&](const Affine&) {
             tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::a_full), 1}},
-                        {{own_cluster_sem(cluster_sem::a_free), 1}}, "no work here");
+                        {{activation_slot_free(emit_.memory.activation), 1}}, "no work here");
             emit_.advance(tile_, reg::activation);
         });
         for_row_groups(m, [&](std::int64_t, std::int64_t) {
@@ -252,8 +252,8 @@ private:
     static std::vector<SemUse> operand_waits() {
         return {{own_tile_sem(tile_sem::a_full), 1}, {own_tile_sem(tile_sem::b_full), 1}};
     }
-    static std::vector<SemUse> operand_signals() {
-        return {{own_tile_sem(tile_sem::b_free), 1}, {own_cluster_sem(cluster_sem::a_free), 1}};
+    [[nodiscard]] std::vector<SemUse> operand_signals() const {
+        return {{own_tile_sem(tile_sem::b_free), 1}, {activation_slot_free(emit_.memory.activation), 1}};
     }
 
     Emitter& emit_;
@@ -282,9 +282,9 @@ void multicast(Emitter& emit, const Product& product, std::int64_t m, std::int64
     copy.src_row_stride = row_stride;
     copy.dst_row_stride = k * a_block;
     copy.rows = m == 1 ? product.valid_rows : isa::kBlockEdge;
-    issue_all(emit.cluster, queue::kCluster, {{own_cluster_sem(cluster_sem::a_free), emit.grouping.tiles_per_cluster}},
-              copy_block_rows(copy), {{tiles_of_cluster_sem(emit.grouping, tile_sem::a_full), 1}},
-              "multicast activations");
+    issue_all(emit.cluster, queue::kCluster,
+              {{activation_slot_free(emit.memory.activation), emit.grouping.tiles_per_cluster}}, copy_block_rows(copy),
+              {{tiles_of_cluster_sem(emit.grouping, tile_sem::a_full), 1}}, "multicast activations");
     emit.advance(emit.cluster, reg::activation);
 }
 
@@ -295,9 +295,6 @@ void fetch_panel(Emitter& emit, const Product& product, std::int64_t c, std::int
     const Split split{product.shape.units, product.shape.tiles};
     const std::int64_t unit_bytes = product.shape.unit_blocks * product.shape.k_blocks * block(product.shape.b);
     const std::int64_t slot = panel_slot_bytes(product.shape, product.tiling);
-    if (c > 0) {
-        cluster.fence(queue::kPanel, {{own_cluster_sem(cluster_sem::panel_free), tiles}}, {}, "panel free");
-    }
     const auto copy = [&](const Affine& t, std::int64_t units, const Affine& first_unit) {
         const Split parts{units, product.tiling.n_chunks};
         const std::int64_t width = parts.least() + (c < parts.remainder() ? 1 : 0);
@@ -374,6 +371,11 @@ void emit_product_cluster(Emitter& emit, const Product& product) {
         return;
     }
     for (std::int64_t c = 0; c < product.tiling.n_chunks; ++c) {
+        if (c > 0) {
+            // Every tile has read its whole part; counted once a chunk, so that no tile pays for another.
+            cluster.fence(queue::kPanel, {{own_cluster_sem(cluster_sem::panel_free), emit.grouping.tiles_per_cluster}},
+                          {}, "panel free");
+        }
         chunk([&, c](std::int64_t k, const Affine& k_offset, const Affine& i) {
             cluster.branch(i * -1, [&] { fetch_panel(emit, product, c, k, k_offset); });
         });
