@@ -11,12 +11,12 @@ namespace sluice::sim {
 
 namespace {
 
-constexpr std::uint64_t kMaxCountedStatements = 5'000'000;  // about 0.1 s of host time
+constexpr std::uint64_t kMaxCountedSteps = 10'000'000;  // about 0.1 s of host time
 
 /// Instructions that the control programs will issue; 0 if counting would take too long.
 std::uint64_t count_instructions(const isa::ChipSpec& chip, const isa::Program& program) {
     std::uint64_t instructions = 0;
-    std::uint64_t statements = 0;
+    std::uint64_t steps = 0;
     std::map<std::string, const isa::IndexTable*> tables;
     for (const isa::IndexTable& table : program.tables) {
         tables.emplace(table.name, &table);
@@ -31,7 +31,7 @@ std::uint64_t count_instructions(const isa::ChipSpec& chip, const isa::Program& 
             ids[static_cast<std::size_t>(isa::Var::self)] = on_tile ? unit : unit * tiles;
             ControlWalker walker(control, ids);
             while (const isa::Statement* statement = walker.next()) {
-                if (++statements > kMaxCountedStatements) {
+                if (steps + walker.steps() > kMaxCountedSteps) {
                     return 0;
                 }
                 if (const auto* load = std::get_if<isa::LoadIndex>(&statement->body)) {
@@ -45,6 +45,7 @@ std::uint64_t count_instructions(const isa::ChipSpec& chip, const isa::Program& 
                     ++instructions;
                 }
             }
+            steps += walker.steps() + 1;
         }
     }
     return instructions;

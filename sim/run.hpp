@@ -24,7 +24,7 @@ struct Progress {
 
 struct RunOptions {
     std::function<void(const Progress&)> on_progress;  ///< called every few 100 ms of host time
-    Cycle max_cycles = 0;                              ///< 0: no limit; else DeadlockError-free InputError when passed
+    Cycle max_cycles = 0;                              ///< 0: no limit; a run that passes it ends with an InputError
     Cycle power_interval_cycles = 0;                   ///< 0: chosen so that a run has at most 1,000 intervals
     bool reverse_construction = false;                 ///< for the test that order does not matter
 };

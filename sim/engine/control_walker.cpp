@@ -7,6 +7,13 @@
 
 namespace sluice::sim {
 
+namespace {
+
+/// A program that needs more of them in a row has lost its way; about 10 ms of host time.
+constexpr std::uint64_t kMaxFreeStatements = 1'000'000;
+
+}  // namespace
+
 ControlWalker::ControlWalker(const isa::ControlProgram& program, const isa::Environment& ids)
     : program_(program), env_(ids) {
     stack_.push_back({&program.body, 0, 0, 1, false});
@@ -25,8 +32,8 @@ void ControlWalker::assign(const isa::SetRegister& assignment) {
     const std::int64_t value = old + assignment.value.evaluate(env_);
     if (value < assignment.lowest || value > assignment.highest) {
         throw InputError("control program " + program_.name,
-                         fmt::format("register r{} becomes {}, outside its declared range {}..{}", assignment.reg, value,
-                                     assignment.lowest, assignment.highest));
+                         fmt::format("register r{} becomes {}, outside its declared range {}..{}", assignment.reg,
+                                     value, assignment.lowest, assignment.highest));
     }
     set_register(assignment.reg, value);
 }
@@ -66,7 +73,13 @@ void ControlWalker::leave_frame() {
 }
 
 const isa::Statement* ControlWalker::next() {
+    const std::uint64_t most = steps_ + kMaxFreeStatements;
     while (!stack_.empty()) {
+        if (++steps_ > most) {
+            throw InputError("control program " + program_.name,
+                             fmt::format("loops without issuing anything: {} statements in a row that take no time",
+                                         kMaxFreeStatements));
+        }
         Frame& frame = stack_.back();
         if (frame.at == frame.block->size()) {
             leave_frame();

@@ -13,9 +13,12 @@ class ControlWalker {
 public:
     ControlWalker(const isa::ControlProgram& program, const isa::Environment& ids);
 
-    /// The next instruction, wait, signal or load_index in the order of execution; null at the end.
+    /// The next instruction, wait, signal or load_index in the order of execution; null at the end. Throws InputError
+    /// if a million statements in a row are none of these: they take no time, so no limit of cycles would end them.
     const isa::Statement* next();
     [[nodiscard]] const isa::Environment& environment() const { return env_; }
+    /// Statements that it has walked past, and ends of blocks: what the walk itself costs.
+    [[nodiscard]] std::uint64_t steps() const { return steps_; }
     void set_register(std::uint8_t reg, std::int64_t value);
     [[nodiscard]] const isa::ControlProgram& program() const { return program_; }
 
@@ -36,6 +39,7 @@ private:
     isa::Environment env_;
     std::vector<Frame> stack_;
     int depth_ = 0;
+    std::uint64_t steps_ = 0;
 };
 
 }  // namespace sluice::sim

@@ -49,7 +49,7 @@ private:
 
 /// A DMA's packets know it as a Transfer.
 struct Task : Transfer {
-    static constexpr std::size_t kMaxUses = 4;
+    static constexpr std::size_t kMaxUses = 8;  ///< the highest control.max_waits and control.max_signals
 
     const isa::Instruction* text = nullptr;
     const std::string* where = nullptr;  ///< its label, for messages

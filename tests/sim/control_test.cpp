@@ -70,6 +70,20 @@ TEST_CASE("a register that leaves its declared range stops the run") {
     CHECK_THROWS_WITH(counted(4), Contains("control program counter") && Contains("r0 becomes 8") && Contains("0..6"));
 }
 
+TEST_CASE("a program that loops without issuing anything is stopped") {
+    const auto first = [](isa::Block body) {
+        const isa::ControlProgram p =
+            control(isa::Level::tile, 0, 1, {loop(1'000'000'000'000, std::move(body)), fence(tdma())}, "spinner");
+        return sim::ControlWalker(p, {}).next();
+    };
+    const isa::SetRegister count{0, true, 1, 0, std::int64_t{1} << 40};
+    CHECK_THROWS_WITH(first({{count}}), Contains("control program spinner") && Contains("loops without issuing"));
+    CHECK_THROWS_WITH(first({loop(2, {loop(0, {fence(tdma())})})}), Contains("loops without issuing"));
+    CHECK(first({{count}, fence(tdma())}) != nullptr);
+    const isa::ControlProgram once = control(isa::Level::tile, 0, 1, {loop(400'000, {{count}}), fence(tdma())});
+    CHECK(sim::ControlWalker(once, {}).next() != nullptr);
+}
+
 TEST_CASE("loops of no turns are skipped and nesting is bounded") {
     const isa::ControlProgram empty =
         control(isa::Level::tile, 0, 1, {loop(0, {fence(tdma())}), loop(-5, {fence(tdma())}), loop(4, {})});
@@ -87,7 +101,8 @@ TEST_CASE("loops of no turns are skipped and nesting is bounded") {
 TEST_CASE("instructions cost issue cycles, look-ups their own, loops nothing") {
     isa::Program p = program({control(
         isa::Level::tile, 0, 1,
-        {loop(5, {fence(tdma()), {isa::SetRegister{1, false, 3, 3, 3}}, {isa::LoadIndex{0, "t", of(isa::Var::i0)}}})})});
+        {loop(5,
+              {fence(tdma()), {isa::SetRegister{1, false, 3, 3, 3}}, {isa::LoadIndex{0, "t", of(isa::Var::i0)}}})})});
     p.tables.push_back({"t", 5, 0, 9, "sequence", 0});
     const sim::RunResult result = sim::run(toy(), p);
     CHECK(result.cycles == 5 * (8 + 8));
@@ -123,6 +138,24 @@ TEST_CASE("a full queue stalls the processor until its head starts") {
     CHECK(result.cycles == released + kIssue + 1);
     // The channel waited for the semaphore from the first issue on.
     CHECK(waiting(account(result, "chip.cluster0.tile0.tdma.ch0"), sim::WaitKind::semaphore) == released - kIssue);
+}
+
+TEST_CASE("an instruction waits for as many semaphores as a chip may allow") {
+    isa::ChipSpec chip = toy();
+    chip.control.max_waits = 8;
+    std::vector<isa::SemUse> waits;
+    isa::Block signals;
+    for (std::int64_t i = 0; i < 8; ++i) {
+        waits.push_back(own_sem(i));
+        signals.push_back({isa::SignalStatement{tile_sem(0, i)}});
+    }
+    const auto with = [&](const std::vector<isa::SemUse>& uses) {
+        return program({control(isa::Level::tile, 0, 1, {fence(tdma(), uses)}),
+                        control(isa::Level::cluster, 0, 1, signals, "starter")});
+    };
+    CHECK(sim::run(chip, with(waits)).nodes.at(0).instructions == 1);
+    waits.push_back(own_sem(0));
+    CHECK_THROWS_WITH(sim::run(chip, with(waits)), Contains("9 waits and 0 signals; the chip takes 8 and 2"));
 }
 
 TEST_CASE("a processor reaches its own engines only, and runs one program") {
