@@ -19,6 +19,8 @@ enum class TensorRate : std::uint8_t { none, fp4, fp6, fp8, bf16 };
 
 constexpr std::int64_t kBlockEdge = 32;
 constexpr Bytes kBeatBytes = 32;
+/// A 32 x 32 block of FP32 sums.
+constexpr std::int64_t kAccumulatorBlockBytes = kBlockEdge * kBlockEdge * 4;
 
 struct FormatInfo {
     Format format;

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "isa/bounds.hpp"
 #include "isa/errors.hpp"
@@ -19,8 +20,6 @@ __extension__ using Wide = __int128;
 
 constexpr std::size_t kMostReported = 10;
 constexpr std::int64_t kOperandAlignment = 32;
-constexpr std::int64_t kAccumulatorBlock = 4096;
-
 class Verifier {
 public:
     Verifier(const Program& program, const ChipSpec& chip) : program_(program), chip_(chip) {}
@@ -30,7 +29,7 @@ public:
         if (program_.chip != chip_.name) {
             note(fmt::format("was written for chip \"{}\", this is \"{}\"", program_.chip, chip_.name));
         }
-        (void)node_names(program_);
+        most_node_ = std::max<std::int64_t>(0, static_cast<std::int64_t>(node_names(program_).size()) - 1);
         check_declarations();
         check_coverage();
         for (const ControlProgram& control : program_.controls) {
@@ -130,6 +129,7 @@ private:
                 note(fmt::format("ends at {}, the memory has {} bytes", region.offset + region.bytes, size));
             }
         }
+        std::set<std::tuple<Level, std::int64_t, std::int64_t>> initialised;
         for (const SemInit& init : program_.semaphores) {
             where_ = fmt::format("init {}({})[{}]", name(init.sem.level), init.sem.unit, init.sem.index);
             if (init.sem.unit + init.units > units(init.sem.level) || init.sem.index >= semaphores(init.sem.level)) {
@@ -139,6 +139,12 @@ private:
                 note(fmt::format("value {} does not fit {} bits", init.value, chip_.semaphores.width_bits));
             }
             signalled_.insert({init.sem.level, init.sem.index});
+            for (std::int64_t i = 0; i < init.units; ++i) {
+                if (!initialised.insert({init.sem.level, init.sem.unit + i, init.sem.index}).second) {
+                    note(fmt::format("unit {} has an initial value already", init.sem.unit + i));
+                    break;
+                }
+            }
         }
         std::set<std::string> names;
         for (const VectorProgram& vector : program_.vector_programs) {
@@ -354,7 +360,7 @@ public:
         for (const SemUse& use : instruction.signals) {
             check_signal(use);
         }
-        require(instruction.node, 0, (std::int64_t{1} << 20) - 1, "the plan node");
+        require(instruction.node, 0, most_node_, "the plan node (declare it with `node`)");
         queue_ = instruction.queue;
         std::visit(*this, instruction.macro);
     }
@@ -402,14 +408,14 @@ public:
         check_blocks("operand b", macro.b_offset, {{n->highest, macro.b_stride_n}, {k->highest, macro.b_stride_k}}, b,
                      chip_.tsram.bytes);
         check_blocks("result c", macro.c_offset, {{m->highest, macro.c_stride_m}, {n->highest, macro.c_stride_n}},
-                     kAccumulatorBlock, chip_.tsram.output_region_bytes);
+                     kAccumulatorBlockBytes, chip_.tsram.output_region_bytes);
     }
     void operator()(const VectorMacro& macro) {
         if (!on({Engine::tvp}, "vector")) {
             return;
         }
-        require(macro.rows, 1, kAnything, "rows");
-        require(macro.cols, 1, kAnything, "cols");
+        const std::optional<Interval> rows = require(macro.rows, 1, kAnything, "rows");
+        const std::optional<Interval> cols = require(macro.cols, 1, kAnything, "cols");
         const auto known = vector_operands_.find(macro.program);
         if (known == vector_operands_.end()) {
             note(fmt::format("no vector program \"{}\"", macro.program));
@@ -419,22 +425,63 @@ public:
             note(fmt::format("vector program \"{}\" uses {} operands, {} are given", macro.program, known->second,
                              macro.operands.size()));
         }
-        for (const VectorOperand& operand : macro.operands) {
-            require(operand.offset, 0, chip_.tsram.bytes - 1, "an operand's offset");
+        if (rows && cols) {
+            check_operands(macro, rows->highest, cols->highest);
         }
     }
     void operator()(const ReshapeMacro& macro) {
         if (!on({Engine::reshaper}, "reshape")) {
             return;
         }
-        require(macro.rows, 1, kAnything, "rows");
-        require(macro.cols, 1, kAnything, "cols");
-        require(macro.src_offset, 0, chip_.tsram.bytes - 1, "the source offset");
-        require(macro.dst_offset, 0, chip_.tsram.bytes - 1, "the destination offset");
+        const std::optional<Interval> rows = require(macro.rows, 1, kAnything, "rows");
+        const std::optional<Interval> cols = require(macro.cols, 1, kAnything, "cols");
+        if (!rows || !cols) {
+            return;
+        }
+        const auto side = [&](const char* what, const Affine& offset, std::int64_t stride, Format format,
+                              bool blocked) {
+            const std::int64_t steps = blocked ? ceil_div(rows->highest, kBlockEdge) : rows->highest;
+            const std::int64_t width = ceil_div(cols->highest, kBlockEdge);
+            const auto size = blocked ? width * static_cast<std::int64_t>(block_bytes(format))
+                                      : static_cast<std::int64_t>(row_bytes(format, cols->highest));
+            check_blocks(what, offset, {{steps, stride}}, size, chip_.tsram.bytes, 1);
+        };
+        side("the source", macro.src_offset, macro.src_stride, macro.src_format,
+             macro.kind != ReshapeKind::pack_blocks);
+        side("the destination", macro.dst_offset, macro.dst_stride, macro.dst_format,
+             macro.kind != ReshapeKind::unpack_blocks);
     }
 
 private:
     static constexpr std::int64_t kAnything = std::int64_t{1} << 50;
+
+    /// Each operand as its loads and stores use it: one value a row or a column, rows, or blocks, which may hold fewer
+    /// than 32 rows.
+    void check_operands(const VectorMacro& macro, std::int64_t rows, std::int64_t cols) {
+        for (const VectorPass& pass : find_vector_program(program_, macro.program).passes) {
+            for (const VectorStep& step : pass.steps) {
+                if (step.operand < 0 || step.operand >= static_cast<std::int64_t>(macro.operands.size())) {
+                    continue;
+                }
+                const VectorOperand& operand = macro.operands[static_cast<std::size_t>(step.operand)];
+                const FormatInfo& format = info(step.format);
+                std::vector<std::pair<std::int64_t, std::int64_t>> steps{{rows, operand.row_stride}};
+                auto size = static_cast<std::int64_t>(row_bytes(step.format, cols));
+                if (step.op == VectorOp::load_row || step.op == VectorOp::store_row) {
+                    size = format.element_bits / 8;
+                } else if (step.op == VectorOp::load_col) {
+                    steps.clear();
+                } else if (operand.block_stride != 0) {
+                    const std::int64_t held = std::min(rows, kBlockEdge);
+                    steps = {{ceil_div(rows, kBlockEdge), operand.row_stride},
+                             {ceil_div(cols, kBlockEdge), operand.block_stride}};
+                    size = held * (kBlockEdge * format.element_bits / 8 + (format.block_scaled ? 1 : 0));
+                }
+                check_blocks(fmt::format("operand {}", step.operand).c_str(), operand.offset, steps, size,
+                             chip_.tsram.bytes, 1);
+            }
+        }
+    }
 
     bool on(std::initializer_list<Engine> engines, const char* macro) {
         if (std::find(engines.begin(), engines.end(), queue_.engine) != engines.end()) {
@@ -590,6 +637,7 @@ private:
     std::string where_;
     std::vector<std::string> problems_;
     const ControlProgram* control_ = nullptr;
+    std::int64_t most_node_ = 0;
     QueueId queue_;
     Scope scope_;
     int depth_ = 0;

@@ -19,15 +19,9 @@ using isa::VectorOperand;
 
 namespace {
 
-constexpr std::int64_t kAccumulatorBlock = 4096;
-
-std::int64_t block(isa::Format format) {
-    return static_cast<std::int64_t>(block_bytes(format));
-}
-
 /// The output region during attention: two score slots, then the output accumulator.
 std::int64_t score_slot_bytes(const AttentionShape& shape) {
-    return shape.query_blocks() * shape.chunk_blocks * kAccumulatorBlock;
+    return shape.query_blocks() * shape.chunk_blocks * isa::kAccumulatorBlockBytes;
 }
 
 /// Writes the steps of one work unit.
@@ -191,8 +185,8 @@ private:
         macro.a_stride_m = dim_ * macro.a_stride_k;
         macro.b_stride_k = block(shape_.kv);
         macro.b_stride_n = dim_ * macro.b_stride_k;
-        macro.c_stride_n = kAccumulatorBlock;
-        macro.c_stride_m = blocks * kAccumulatorBlock;
+        macro.c_stride_n = isa::kAccumulatorBlockBytes;
+        macro.c_stride_m = blocks * isa::kAccumulatorBlockBytes;
         macro.a_offset = emit_.memory.in.at();
         macro.b_offset = emit_.memory.stream.at();
         macro.c_offset = scores_.at(0, ahead);
@@ -222,8 +216,8 @@ private:
             macro.cols = blocks * kBlockEdge;
             const std::int64_t row = part * part_blocks;
             const std::int64_t row_values = row * kBlockEdge * 4;
-            macro.operands = {VectorOperand{scores_.at(row * blocks * kAccumulatorBlock), blocks * kAccumulatorBlock,
-                                            kAccumulatorBlock},
+            macro.operands = {VectorOperand{scores_.at(row * blocks * isa::kAccumulatorBlockBytes),
+                                            blocks * isa::kAccumulatorBlockBytes, isa::kAccumulatorBlockBytes},
                               VectorOperand{emit_.memory.probabilities.at(row * blocks * block(shape_.kv)),
                                             blocks * block(shape_.kv), block(shape_.kv)},
                               VectorOperand{emit_.memory.row_maximum + row_values, 4, 0},
@@ -252,8 +246,9 @@ private:
             macro.program = emit_.vectors.add(rescale_program());
             macro.rows = shape_.causal ? mb_ * kBlockEdge : shape_.heads_per_kv();
             macro.cols = shape_.head_dim;
-            macro.operands = {VectorOperand{accumulator_, dim_ * kAccumulatorBlock, kAccumulatorBlock},
-                              VectorOperand{emit_.memory.row_rescale, 4, 0}};
+            macro.operands = {
+                VectorOperand{accumulator_, dim_ * isa::kAccumulatorBlockBytes, isa::kAccumulatorBlockBytes},
+                VectorOperand{emit_.memory.row_rescale, 4, 0}};
             tile_.issue(queue::kVector, {{own_tile_sem(tile_sem::pv_done), 1}}, macro,
                         {{own_tile_sem(tile_sem::p_full), 1}}, "rescale");
         }
@@ -270,8 +265,8 @@ private:
         macro.b_stride_n = block(shape_.kv);
         macro.b_stride_k = dim_ * macro.b_stride_n;
         macro.b_transposed = true;
-        macro.c_stride_n = kAccumulatorBlock;
-        macro.c_stride_m = dim_ * kAccumulatorBlock;
+        macro.c_stride_n = isa::kAccumulatorBlockBytes;
+        macro.c_stride_m = dim_ * isa::kAccumulatorBlockBytes;
         macro.a_offset = emit_.memory.probabilities.at();
         macro.b_offset = emit_.memory.stream.at();
         macro.c_offset = accumulator_;
@@ -291,7 +286,7 @@ private:
         macro.program = emit_.vectors.add(attention_finish_program(shape_.out));
         macro.rows = shape_.causal ? mb_ * kBlockEdge : shape_.heads_per_kv();
         macro.cols = shape_.head_dim;
-        macro.operands = {VectorOperand{accumulator_, dim_ * kAccumulatorBlock, kAccumulatorBlock},
+        macro.operands = {VectorOperand{accumulator_, dim_ * isa::kAccumulatorBlockBytes, isa::kAccumulatorBlockBytes},
                           VectorOperand{emit_.memory.row_sum, 4, 0},
                           VectorOperand{emit_.memory.out.at(), dim_ * block(shape_.out), block(shape_.out)}};
         tile_.issue(queue::kVector, {{own_tile_sem(tile_sem::pv_done), 1}, {own_tile_sem(tile_sem::out_free), 1}},
@@ -428,7 +423,7 @@ std::int64_t choose_chunk_blocks(const AttentionShape& shape, std::int64_t group
         probe.chunk_blocks = chunk;
         probe.set_row_blocks = std::max<std::int64_t>(1, chunk / groups);
         const std::int64_t region =
-            2 * score_slot_bytes(probe) + probe.query_blocks() * probe.dim_blocks() * kAccumulatorBlock;
+            2 * score_slot_bytes(probe) + probe.query_blocks() * probe.dim_blocks() * isa::kAccumulatorBlockBytes;
         if (region <= accumulator_bytes && chunk * probe.dim_blocks() * block(probe.kv) <= slot_bytes) {
             best = chunk;
         }

@@ -29,10 +29,6 @@ using isa::VectorOperand;
 
 namespace {
 
-std::int64_t block(Format format) {
-    return static_cast<std::int64_t>(block_bytes(format));
-}
-
 /// Where the layer loop stands, in both programs.
 struct LayerIndex {
     Affine tile, cluster;

@@ -21,10 +21,6 @@ namespace {
 
 constexpr std::int64_t kMostChunkBlocks = 16;  // 512 positions of K or V per step
 
-std::int64_t block(Format format) {
-    return static_cast<std::int64_t>(block_bytes(format));
-}
-
 const LayerShape& widest(const DecoderModel& model) {
     return std::max_element(model.runs.begin(), model.runs.end(),
                             [](const LayerRun& a, const LayerRun& b) { return a.shape.ffn < b.shape.ffn; })

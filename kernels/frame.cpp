@@ -3,12 +3,44 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "isa/errors.hpp"
 
 namespace sluice::kernels {
 
 using isa::Level;
 using isa::SemInit;
+
+namespace {
+
+/// The largest constant count of any wait or signal; the compiler writes no others.
+std::int64_t largest_count(const isa::Block& block);
+
+std::int64_t largest_count(const std::shared_ptr<isa::Block>& block) {
+    return block ? largest_count(*block) : 0;
+}
+
+std::int64_t largest_count(const isa::Block& block) {
+    std::int64_t most = 0;
+    for (const isa::Statement& statement : block) {
+        if (const auto* instruction = std::get_if<isa::Instruction>(&statement.body)) {
+            for (const isa::SemUse& use : instruction->waits) {
+                most = std::max(most, use.count.base);
+            }
+            for (const isa::SemUse& use : instruction->signals) {
+                most = std::max(most, use.count.base);
+            }
+        } else if (const auto* loop = std::get_if<isa::Loop>(&statement.body)) {
+            most = std::max(most, largest_count(loop->body));
+        } else if (const auto* branch = std::get_if<isa::If>(&statement.body)) {
+            most = std::max({most, largest_count(branch->then_body), largest_count(branch->else_body)});
+        }
+    }
+    return most;
+}
+
+}  // namespace
 
 void emit_end(Emitter& emit) {
     emit.tile.fence(queue::kStore, {}, {{own_cluster_sem(cluster_sem::done), 1}}, "tile done");
@@ -45,6 +77,21 @@ std::vector<std::int64_t> group_counts(const isa::ChipSpec& chip) {
         }
     }
     return counts;
+}
+
+void check_semaphore_width(const isa::Program& program, const isa::ChipSpec& chip) {
+    std::int64_t most = 0;
+    for (const isa::ControlProgram& control : program.controls) {
+        most = std::max(most, largest_count(control.body));
+    }
+    for (const SemInit& init : program.semaphores) {
+        most = std::max(most, init.value);
+    }
+    const std::int64_t limit = (std::int64_t{1} << chip.semaphores.width_bits) - 1;
+    if (most > limit) {
+        throw InputError("semaphores.width_bits", fmt::format("{} bits count to {}, this program counts to {}",
+                                                              chip.semaphores.width_bits, limit, most));
+    }
 }
 
 void check_chip(const isa::ChipSpec& chip) {

@@ -17,4 +17,7 @@ void emit_end(Emitter& emit);
 /// Throws InputError if the chip has fewer semaphores or channels than the emitted programs use.
 void check_chip(const isa::ChipSpec& chip);
 
+/// Throws InputError if a count of the finished program does not fit the chip's semaphores.
+void check_semaphore_width(const isa::Program& program, const isa::ChipSpec& chip);
+
 }  // namespace sluice::kernels

@@ -37,10 +37,6 @@ struct GemmPlan {
     [[nodiscard]] std::int64_t k_blocks() const { return ceil_div(k, kBlockEdge); }
 };
 
-std::int64_t block(Format format) {
-    return static_cast<std::int64_t>(block_bytes(format));
-}
-
 /// Tries every grouping; the cheapest by the mapper's cost wins.
 void choose_grouping(GemmPlan& plan, const isa::ChipSpec& chip) {
     double best = -1;

@@ -15,14 +15,6 @@ using isa::Space;
 using isa::VectorMacro;
 using isa::VectorOperand;
 
-namespace {
-
-std::int64_t block(Format format) {
-    return static_cast<std::int64_t>(block_bytes(format));
-}
-
-}  // namespace
-
 /// Logits = last rows * head^T, to HBM.
 void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, const Affine& first_row, std::int64_t rows) {
     head.name = "lm_head";

@@ -60,6 +60,11 @@ enum : std::uint8_t {
 
 constexpr int kChipSemDone = 0;
 
+/// Bytes of a 32 x 32 block, signed as offsets are.
+[[nodiscard]] inline std::int64_t block(isa::Format format) {
+    return static_cast<std::int64_t>(block_bytes(format));
+}
+
 /// Registers of the control programs.
 namespace reg {
 enum : int {

@@ -11,8 +11,6 @@ namespace sluice::kernels {
 
 namespace {
 
-constexpr std::int64_t kAccumulatorBlock = 4096;
-
 double as_double(std::int64_t value) {
     return static_cast<double>(value);
 }
@@ -49,7 +47,7 @@ TilingCost tiling_cost(const ProductShape& shape, const Tiling& tiling, const is
     const std::int64_t k_steps = ceil_div(shape.k_blocks, tiling.k_step);
     const std::int64_t macros = m_steps * tiling.n_chunks * k_steps;
     // A block's k run keeps its sums in the unit; between k steps they go to TSRAM and back, on ports of their own.
-    const std::int64_t sums_cycles = ceil_div(kAccumulatorBlock, chip.ttu.accumulator_bytes_per_cycle);
+    const std::int64_t sums_cycles = ceil_div(isa::kAccumulatorBlockBytes, chip.ttu.accumulator_bytes_per_cycle);
     const std::int64_t step_cycles =
         std::max(sums_cycles, ceil_div(tiling.k_step * isa::kBlockEdge,
                                        isa::k_per_cycle(chip.ttu, isa::tensor_rate(shape.a, shape.b, "product"))));

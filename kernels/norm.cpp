@@ -16,10 +16,6 @@ using isa::VectorOperand;
 
 namespace {
 
-std::int64_t block(Format format) {
-    return static_cast<std::int64_t>(block_bytes(format));
-}
-
 std::int64_t blocks_per_row(const Norm& norm) {
     return norm.width / kBlockEdge;
 }

@@ -15,12 +15,7 @@ using isa::Var;
 
 namespace {
 
-constexpr std::int64_t kAccumulatorBlock = 4096;
 constexpr std::int64_t kFirstStepParts = 4;
-
-std::int64_t block(isa::Format format) {
-    return static_cast<std::int64_t>(block_bytes(format));
-}
 
 /// Calls body(k blocks, first step, last step, offset in k blocks) for every k step; equal middle steps become a loop.
 template <class Body>
@@ -112,8 +107,8 @@ private:
             for_pieces(rows, width, [&](std::int64_t done, std::int64_t units) {
                 const std::int64_t column = done * product_.shape.unit_blocks;
                 product_.epilogue({first_row + at, rows, first_unit_ + unit + done, units,
-                                   (at * n + column) * kAccumulatorBlock, n * kAccumulatorBlock, done == 0,
-                                   done + units == width});
+                                   (at * n + column) * isa::kAccumulatorBlockBytes, n * isa::kAccumulatorBlockBytes,
+                                   done == 0, done + units == width});
             });
         });
     }
@@ -238,8 +233,8 @@ private:
         out.a_stride_m = k * out.a_stride_k;
         out.b_stride_k = block(product_.shape.b);
         out.b_stride_n = k * out.b_stride_k;
-        out.c_stride_n = kAccumulatorBlock;
-        out.c_stride_m = n * kAccumulatorBlock;
+        out.c_stride_n = isa::kAccumulatorBlockBytes;
+        out.c_stride_m = n * isa::kAccumulatorBlockBytes;
         out.a_offset = emit_.memory.activation.at(row * out.a_stride_m);
         out.b_offset = emit_.memory.stream.at();
         out.c_offset = row * out.c_stride_m;
@@ -383,7 +378,8 @@ void emit_product_cluster(Emitter& emit, const Product& product) {
 }
 
 isa::VectorOperand accumulator_operand(const Piece& piece, std::int64_t first, std::int64_t step) {
-    return {piece.accumulator + first * kAccumulatorBlock, piece.accumulator_row_stride, step * kAccumulatorBlock};
+    return {piece.accumulator + first * isa::kAccumulatorBlockBytes, piece.accumulator_row_stride,
+            step * isa::kAccumulatorBlockBytes};
 }
 
 std::vector<SemUse> piece_waits(const Piece& piece) {

@@ -16,10 +16,6 @@ using isa::VectorOperand;
 
 namespace {
 
-std::int64_t block(Format format) {
-    return static_cast<std::int64_t>(block_bytes(format));
-}
-
 class QkvEpilogue {
 public:
     QkvEpilogue(Emitter& emit, const DecoderPlan& plan, const Chunk& chunk, const LayerShape& shape, Affine k_cache,
@@ -121,7 +117,7 @@ private:
 
     [[nodiscard]] static VectorOperand unit_operand(const Piece& piece, const Affine& unit, std::int64_t half) {
         VectorOperand operand = accumulator_operand(piece, half, 1);
-        operand.offset = operand.offset + unit * (2 * 4096);
+        operand.offset = operand.offset + unit * (2 * isa::kAccumulatorBlockBytes);
         return operand;
     }
     [[nodiscard]] std::int64_t piece_rows(const Piece& piece) const {

@@ -12,7 +12,6 @@ namespace sluice::kernels {
 
 namespace {
 
-constexpr std::int64_t kAccumulatorBlock = 4096;
 // How the rings share what is left: two fifths for activations in at least three slots (one in use, one full, one
 // filling), the rest for the stream. Many stream slots keep HBM busy across operators, few let a macro be longer: the
 // cheapest number by the mapper's cost is taken, the largest of those that tie.
@@ -39,7 +38,8 @@ std::int64_t free_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs) {
 }  // namespace
 
 std::int64_t piece_blocks(const isa::ChipSpec& chip) {
-    return std::clamp<std::int64_t>(chip.tsram.output_region_bytes / kAccumulatorBlock / 8, 1, kMostPieceBlocks);
+    return std::clamp<std::int64_t>(chip.tsram.output_region_bytes / isa::kAccumulatorBlockBytes / 8, 1,
+                                    kMostPieceBlocks);
 }
 
 std::int64_t stream_slot_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs, std::int64_t slots) {
@@ -64,7 +64,7 @@ Choice choose_tilings(const isa::ChipSpec& chip, const std::vector<ProductShape>
     for (const std::int64_t slots : kStreamSlots) {
         Choice choice;
         choice.stream_slot = stream_slot_bytes(chip, needs, slots);
-        const TilingLimits limits{chip.tsram.output_region_bytes / kAccumulatorBlock,
+        const TilingLimits limits{chip.tsram.output_region_bytes / isa::kAccumulatorBlockBytes,
                                   activation_share / kLeastActivationSlots, choice.stream_slot};
         for (const ProductShape& product : products) {
             choice.tilings.push_back(choose_tiling(product, limits, chip));

@@ -13,8 +13,6 @@ namespace sluice::sim {
 namespace {
 
 constexpr std::int64_t kMaxNode = std::int64_t{1} << 20;
-constexpr std::int64_t kAccumulatorBlockBytes = isa::kBlockEdge * isa::kBlockEdge * 4;
-
 struct Resolver {
     const isa::Environment& env;
     const Location& location;
@@ -74,7 +72,7 @@ void Resolver::operate(const isa::TensorMacro& macro, std::int64_t blocks, std::
     const auto a_bytes = isa::block_bytes(macro.a_format);
     const auto b_bytes = isa::block_bytes(macro.b_format);
     const auto block_products = static_cast<std::uint64_t>(products);
-    const auto accumulators = static_cast<std::uint64_t>(blocks * kAccumulatorBlockBytes);
+    const auto accumulators = static_cast<std::uint64_t>(blocks * isa::kAccumulatorBlockBytes);
     task.tsram = {block_products * (a_bytes + b_bytes), macro.accumulate ? accumulators : 0, accumulators};
     constexpr std::uint64_t kMacsPerProduct = isa::kBlockEdge * isa::kBlockEdge * isa::kBlockEdge;
     task.energy.add(mac_event(macro.a_format, macro.b_format), block_products * kMacsPerProduct);
@@ -88,7 +86,7 @@ void Resolver::operator()(const isa::TensorMacro& macro) {
             static_cast<std::int64_t>(isa::block_bytes(macro.a_format)), tsram_bytes(), "operand A");
     operand(value(macro.b_offset), nb, macro.b_stride_n, kb, macro.b_stride_k,
             static_cast<std::int64_t>(isa::block_bytes(macro.b_format)), tsram_bytes(), "operand B");
-    operand(value(macro.c_offset), mb, macro.c_stride_m, nb, macro.c_stride_n, kAccumulatorBlockBytes,
+    operand(value(macro.c_offset), mb, macro.c_stride_m, nb, macro.c_stride_n, isa::kAccumulatorBlockBytes,
             context.chip.tsram.output_region_bytes, "C in the output region");
     const TensorTiming timing =
         tensor_timing(mb, nb, kb, macro.a_format, macro.b_format, macro.accumulate, context.chip.ttu);

@@ -10,8 +10,6 @@ namespace {
 
 using isa::VectorOp;
 
-constexpr std::int64_t kAccumulatorBlockBytes = isa::kBlockEdge * isa::kBlockEdge * 4;
-
 bool is_transcendental(VectorOp op) {
     return op == VectorOp::exp || op == VectorOp::reciprocal || op == VectorOp::rsqrt;
 }
@@ -87,7 +85,7 @@ TensorTiming tensor_timing(std::int64_t mb, std::int64_t nb, std::int64_t kb, is
     const std::int64_t operand = ceil_div(kb * wider, ttu.operand_bytes_per_cycle);
     // Reading and writing are separate directions of equal width, so accumulating adds no time to writing.
     (void)accumulate;
-    const std::int64_t accumulators = ceil_div(kAccumulatorBlockBytes, ttu.accumulator_bytes_per_cycle);
+    const std::int64_t accumulators = ceil_div(isa::kAccumulatorBlockBytes, ttu.accumulator_bytes_per_cycle);
     TensorTiming timing;
     timing.block = static_cast<Cycle>(std::max({multiply, operand, accumulators}));
     timing.row = static_cast<Cycle>(nb) * timing.block;
