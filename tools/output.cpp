@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -71,16 +72,41 @@ private:
     std::vector<fs::path> made_;
 };
 
-void write_file(const fs::path& file, const std::string& text, const std::string& flag) {
+/// A file of ours that is gone at the end unless it was renamed.
+class Temporary {
+public:
+    explicit Temporary(fs::path file) : file_(std::move(file)) {}
+    ~Temporary() {
+        std::error_code ignored;
+        fs::remove(file_, ignored);
+    }
+    Temporary(const Temporary&) = delete;
+    Temporary& operator=(const Temporary&) = delete;
+
+    [[nodiscard]] const fs::path& path() const { return file_; }
+
+private:
+    fs::path file_;
+};
+
+/// Removes nothing if it fails: the file may be the user's own device. `place` is what messages name.
+void write_file(const fs::path& file, const std::string& text, const std::string& flag, const fs::path& place) {
     std::ofstream stream(file, std::ios::binary);
     stream << text;
     stream.close();
     if (!stream) {
-        const int error = errno;
-        std::error_code ignored;
-        fs::remove(file, ignored);
-        refuse(flag, file, std::strerror(error));
+        refuse(flag, place, std::strerror(errno));
     }
+}
+
+/// Does `file` say that it is a run.json?
+bool is_run_json(const fs::path& file) {
+    std::ifstream stream(file, std::ios::binary);
+    const nlohmann::json run = nlohmann::json::parse(stream, nullptr, false);
+    if (!run.is_object() || !run.contains("schema") || !run["schema"].is_string()) {
+        return false;
+    }
+    return run["schema"].get<std::string>().starts_with("sluice.run/");
 }
 
 bool is_result_file(const std::string& name) {
@@ -92,29 +118,46 @@ bool is_result_file(const std::string& name) {
     return false;
 }
 
+/// Throws InputError unless the folder is not there, empty, or an earlier result.
+void require_replaceable(const fs::path& folder, const std::string& flag) {
+    std::error_code error;
+    if (!fs::exists(folder, error)) {
+        return;
+    }
+    if (!fs::is_directory(folder, error)) {
+        refuse(flag, folder, "it is no folder");
+    }
+    if (folder == fs::current_path(error)) {
+        refuse(flag, folder, "it is the current folder");
+    }
+    const std::string allowed = "allowed: a new or empty folder, or that of an earlier result";
+    bool empty = true;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+        const std::string name = entry.path().filename().string();
+        std::error_code ignored;
+        if (!is_result_file(name) || !entry.is_regular_file(ignored)) {
+            refuse(flag, folder, fmt::format("it holds \"{}\", which is no result; {}", name, allowed));
+        }
+        empty = false;
+    }
+    require_success(error, flag, folder);
+    if (!empty && !is_run_json(folder / "run.json")) {
+        refuse(flag, folder, fmt::format("it has no run.json of schema sluice.run; {}", allowed));
+    }
+}
+
+/// Is `inner` the same place as `outer` or below it?
+bool is_within(const fs::path& inner, const fs::path& outer) {
+    const fs::path relative = inner.lexically_relative(outer);
+    return !relative.empty() && *relative.begin() != "..";
+}
+
 }  // namespace
 
 ResultFolder::ResultFolder(const fs::path& folder, std::string flag)
     : folder_(resolved(folder, flag)), flag_(std::move(flag)) {
     std::error_code error;
-    if (fs::exists(folder_, error)) {
-        if (!fs::is_directory(folder_, error)) {
-            refuse(flag_, folder_, "it is no folder");
-        }
-        if (folder_ == fs::current_path(error)) {
-            refuse(flag_, folder_, "it is the current folder");
-        }
-        for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
-            const std::string name = entry.path().filename().string();
-            if (!is_result_file(name)) {
-                refuse(flag_, folder_,
-                       fmt::format("it holds \"{}\", which is no result; allowed: a new or empty folder, "
-                                   "or that of an earlier result",
-                                   name));
-            }
-        }
-        require_success(error, flag_, folder_);
-    }
+    require_replaceable(folder_, flag_);
     const MadeFolders made(folder_.parent_path(), flag_);
     const fs::path probe = beside(folder_, "new");
     fs::create_directory(probe, error);
@@ -125,6 +168,7 @@ ResultFolder::ResultFolder(const fs::path& folder, std::string flag)
 }
 
 void ResultFolder::publish(const std::map<std::string, std::string>& files) const {
+    require_replaceable(folder_, flag_);
     const MadeFolders made(folder_.parent_path(), flag_);
     const fs::path fresh = beside(folder_, "new");
     const fs::path earlier = beside(folder_, "old");
@@ -134,7 +178,7 @@ void ResultFolder::publish(const std::map<std::string, std::string>& files) cons
         fs::create_directory(fresh, error);
         require_success(error, flag_, folder_);
         for (const auto& [name, text] : files) {
-            write_file(fresh / name, text, flag_);
+            write_file(fresh / name, text, flag_, folder_);
         }
         const bool replaces = fs::exists(folder_, ignored);
         if (replaces) {
@@ -162,25 +206,29 @@ ResultFile::ResultFile(const fs::path& file, std::string flag) : file_(resolved(
     if (fs::exists(file_, error) && !fs::is_regular_file(file_, error)) {
         return;  // /dev/null and the like
     }
-    const fs::path probe = beside(file_, "new");
-    write_file(probe, "", flag_);
-    fs::remove(probe, error);
+    const Temporary probe(beside(file_, "new"));
+    write_file(probe.path(), "", flag_, file_);
 }
 
 void ResultFile::publish(const std::string& text) const {
     std::error_code error;
     if (fs::exists(file_, error) && !fs::is_regular_file(file_, error)) {
-        write_file(file_, text, flag_);
+        write_file(file_, text, flag_, file_);
         return;
     }
-    const fs::path fresh = beside(file_, "new");
-    write_file(fresh, text, flag_);
-    fs::rename(fresh, file_, error);
-    if (error) {
-        std::error_code ignored;
-        fs::remove(fresh, ignored);
-    }
+    const Temporary fresh(beside(file_, "new"));
+    write_file(fresh.path(), text, flag_, file_);
+    fs::rename(fresh.path(), file_, error);
     require_success(error, flag_, file_);
+}
+
+void require_apart(const Place& output, const Place& other) {
+    const fs::path first = resolved(output.path, output.name);
+    const fs::path second = resolved(other.path, other.name);
+    if (is_within(first, second) || is_within(second, first)) {
+        throw InputError(output.name, fmt::format("{} would overwrite {} ({})", output.path.string(),
+                                                  other.path.string(), other.name));
+    }
 }
 
 void print(const std::string& text) {

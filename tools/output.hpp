@@ -21,7 +21,7 @@ private:
     std::string flag_;
 };
 
-/// A single file; replaces an earlier one.
+/// A single file; replaces an earlier one. What is there and is no regular file (a device, a pipe) is written to.
 class ResultFile {
 public:
     ResultFile(const std::filesystem::path& file, std::string flag);
@@ -31,6 +31,14 @@ private:
     std::filesystem::path file_;
     std::string flag_;
 };
+
+struct Place {
+    std::string name;  ///< "--json", "program": for messages
+    std::filesystem::path path;
+};
+
+/// Throws InputError if one place is the other or lies within it, so that writing `output` would destroy `other`.
+void require_apart(const Place& output, const Place& other);
 
 /// Writes to standard output and makes sure that it arrived. Throws InputError.
 void print(const std::string& text);
