@@ -20,10 +20,14 @@ struct CompileFlags {
 };
 
 void compile(const CompileFlags& flags) {
-    const std::string text = isa::write_text(prepare(flags.workload.request()).program);
+    const Prepared job = prepare(flags.workload.request());
+    const std::string text = isa::write_text(job.program);
     if (flags.out == "-") {
         print(text);
     } else {
+        for (const Place& input : job.inputs) {
+            require_apart({"-o", flags.out}, input);
+        }
         ResultFile(flags.out, "-o").publish(text);
     }
 }
@@ -36,6 +40,7 @@ void add_compile_command(CLI::App& app) {
     flags->workload.add_to(*command);
     command->add_option("-o", flags->out, "file of the program; - is standard output (default)")
         ->type_name("FILE")
+        ->check(path_given())
         ->group("Output");
     command->footer(
         "Examples:\n"

@@ -38,6 +38,18 @@ std::map<std::string, std::string> result_files(const Outcome& outcome, const st
     return files;
 }
 
+/// What is written must destroy neither an input nor another result.
+void require_all_apart(const std::vector<Place>& outputs, const std::vector<Place>& inputs) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        for (std::size_t other = 0; other < i; ++other) {
+            require_apart(outputs[i], outputs[other]);
+        }
+        for (const Place& input : inputs) {
+            require_apart(outputs[i], input);
+        }
+    }
+}
+
 void run(const RunFlags& flags) {
     sim::RunOptions options;
     if (!flags.max_cycles.empty()) {
@@ -47,12 +59,23 @@ void run(const RunFlags& flags) {
     Prepared job = prepare(flags.workload.request());
     const bool json_alone = flags.json == "-";
     const std::string folder = flags.out.empty() ? "out/" + job.name : flags.out;
+    const std::string folder_flag = flags.out.empty() ? "out" : "--out";
+    const bool with_folder = !json_alone || !flags.out.empty();
+    const bool with_file = !json_alone && !flags.json.empty();
+    std::vector<Place> outputs;
+    if (with_folder) {
+        outputs.push_back({folder_flag, folder});
+    }
+    if (with_file) {
+        outputs.push_back({"--json", flags.json});
+    }
+    require_all_apart(outputs, job.inputs);
     std::optional<ResultFolder> results;
     std::optional<ResultFile> json_file;
-    if (!json_alone || !flags.out.empty()) {
-        results.emplace(folder, flags.out.empty() ? "out" : "--out");
+    if (with_folder) {
+        results.emplace(folder, folder_flag);
     }
-    if (!json_alone && !flags.json.empty()) {
+    if (with_file) {
         json_file.emplace(flags.json, "--json");
     }
 
@@ -87,9 +110,11 @@ void add_run_command(CLI::App& app) {
     flags->workload.add_to(*command);
     command->add_option("--out", flags->out, "folder of the result (default out/<name>/)")
         ->type_name("DIR")
+        ->check(path_given())
         ->group("Output");
     command->add_option("--json", flags->json, "also write run.json there; - prints it alone on standard output")
         ->type_name("FILE")
+        ->check(path_given())
         ->group("Output");
     command->add_option("--max-cycles", flags->max_cycles, "give up (exit code 2) a run that passes so many cycles")
         ->type_name("N")

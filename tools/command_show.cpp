@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "isa/chip_spec_reader.hpp"
+#include "isa/config_file.hpp"
 #include "isa/errors.hpp"
 #include "models/huggingface.hpp"
 #include "tools/commands.hpp"
@@ -28,16 +29,19 @@ struct ShowFlags {
 };
 
 void add_json_flag(CLI::App& command, ShowFlags& flags) {
-    command.add_option("--json", flags.json, "write it as JSON there; - is standard output")->type_name("FILE");
+    command.add_option("--json", flags.json, "write it as JSON there; - is standard output")
+        ->type_name("FILE")
+        ->check(path_given());
 }
 
 /// To the place that --json names, or as a table to standard output.
-void deliver(const ShowFlags& flags, const ordered_json& object, const std::string& table) {
+void deliver(const ShowFlags& flags, const Place& input, const ordered_json& object, const std::string& table) {
     if (flags.json.empty()) {
         print(table);
     } else if (flags.json == "-") {
         print(object.dump(1) + "\n");
     } else {
+        require_apart({"--json", flags.json}, input);
         ResultFile(flags.json, "--json").publish(object.dump(1) + "\n");
     }
 }
@@ -71,14 +75,15 @@ void show_chip(const ShowFlags& flags) {
                                  {"description", chip.spec.description},
                                  {"derived", isa::derived(chip.spec)},
                                  {"values", chip.values}};
-    deliver(flags, object,
+    deliver(flags, {"chip", isa::find_config(isa::configs_directory(), "chips", flags.name)}, object,
             fmt::format("{}: {}\n\n{}\nwhat follows from them\n\n{}", chip.spec.name, chip.spec.description,
                         aligned(rows, {2, 3, 4}), aligned(derived)));
 }
 
 void show_model(const ShowFlags& flags) {
     const ModelSummary model = summarize_model(flags.name);
-    deliver(flags, model_json(model), model_table(model));
+    deliver(flags, {"model", isa::find_config(isa::configs_directory(), "models", flags.name)}, model_json(model),
+            model_table(model));
 }
 
 }  // namespace

@@ -78,6 +78,11 @@ Format parse_flag_format(const std::string& text, const std::string& flag, const
         flag, fmt::format("found \"{}\", allowed: {}{}", text, isa::joined(known), isa::did_you_mean(text, known)));
 }
 
+CLI::Validator path_given() {
+    return CLI::Validator(
+        [](const std::string& path) { return path.empty() ? std::string("found \"\", allowed: a path") : ""; }, "");
+}
+
 void ChipFlags::add_to(CLI::App& command) {
     command.add_option("--chip", chip, "name in configs/chips/, or path of a chip file (default maia200)")
         ->type_name("CHIP")

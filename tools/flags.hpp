@@ -10,7 +10,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace sluice::tools {
 
@@ -21,6 +22,9 @@ namespace sluice::tools {
 /// "fp4", "fp6" and "fp8" are their MX formats, or E4M3 where only that is `allowed`. Throws InputError.
 [[nodiscard]] isa::Format parse_flag_format(const std::string& text, const std::string& flag,
                                             const std::vector<isa::Format>& allowed);
+
+/// Refuses "" where a path must stand.
+[[nodiscard]] CLI::Validator path_given();
 
 struct ChipFlags {
     std::string chip;

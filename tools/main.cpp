@@ -4,14 +4,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "isa/config_file.hpp"
 #include "isa/errors.hpp"
 #include "tools/commands.hpp"
+#include "tools/output.hpp"
 #include "tools/version.hpp"
 
 namespace {
@@ -87,7 +90,10 @@ int run_command_line(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-            return app.exit(error);  // --help, --version
+            std::ostringstream help;  // or the version
+            app.exit(error, help, help);
+            sluice::tools::print(help.str());
+            return kFine;
         }
         return complain(kBadInput, explain(app, error, {argv + 1, argv + argc}).c_str());
     }
@@ -97,6 +103,7 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is a failed write, which cleans up
     try {
         return run_command_line(argc, argv);
     } catch (const sluice::InputError& error) {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "isa/config_file.hpp"
 #include "isa/errors.hpp"
 #include "isa/text.hpp"
 #include "isa/verifier.hpp"
@@ -32,10 +33,16 @@ std::string folder_name(std::string name) {
     return name.empty() || name[0] == '.' ? "run" + name : name;
 }
 
+constexpr std::uintmax_t kLargestProgram = std::uintmax_t{64} << 20;
+
 std::string read_program_text(const std::string& file) {
     std::error_code error;
     if (!fs::is_regular_file(file, error)) {
         throw InputError(file, fs::exists(file, error) ? "not a regular file" : "no such file");
+    }
+    const std::uintmax_t size = fs::file_size(file, error);
+    if (!error && size > kLargestProgram) {
+        throw InputError(file, fmt::format("has {} bytes, allowed: at most {} (64 MiB)", size, kLargestProgram));
     }
     std::ifstream stream(file, std::ios::binary);
     std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
@@ -73,6 +80,7 @@ public:
 
     void operator()(const ModelWork& work) {
         read_chip(kDefaultChip);
+        job_.inputs.push_back({"model", isa::find_config(isa::configs_directory(), "models", work.model)});
         const models::LlamaConfig config = read_model(work.model).config;
         const models::Workload& step = work.workload;
         const models::Graph graph = models::build_graph(config, step);
@@ -95,6 +103,7 @@ public:
     }
 
     void operator()(const ProgramWork& work) {
+        job_.inputs.push_back({"program", work.file});
         job_.program = isa::read_text(read_program_text(work.file), work.file);
         read_chip(job_.program.chip.empty() ? kDefaultChip : job_.program.chip);
         job_.name = folder_name(fs::path(work.file).stem().string());
@@ -103,7 +112,9 @@ public:
 
 private:
     void read_chip(const std::string& otherwise) {
-        job_.chip = isa::read_chip(request_.chip.empty() ? otherwise : request_.chip, request_.sets);
+        const std::string& chip = request_.chip.empty() ? otherwise : request_.chip;
+        job_.chip = isa::read_chip(chip, request_.sets);
+        job_.inputs.push_back({"chip", isa::find_config(isa::configs_directory(), "chips", chip)});
         job_.energy = isa::read_energy_table(job_.chip.spec.power.energy_table);
     }
 

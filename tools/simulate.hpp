@@ -12,6 +12,7 @@
 #include "kernels/compile.hpp"
 #include "sim/run.hpp"
 #include "tools/figures.hpp"
+#include "tools/output.hpp"
 #include "tools/request.hpp"
 
 namespace sluice::tools {
@@ -24,6 +25,7 @@ struct Prepared {
     isa::Program program;
     std::vector<kernels::PlanNode> plan;  ///< by node id; empty for a program of the user's own
     std::vector<std::string> notes;       ///< the compiler's mapping
+    std::vector<Place> inputs;            ///< files that it was read from
     double tokens = 0;                    ///< that the step processes; 0 where there are none
     nlohmann::ordered_json workload;      ///< as in run.json
 };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Is bad input named, with exit code 2, and nothing half-written?
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 
 #include "tests/tools/program.hpp"
@@ -204,4 +206,86 @@ TEST_CASE("a place that cannot be written is named before the run") {
     // Before the run: a deadlock would end with 4.
     program.folder().write("stuck.disa", test::kDeadlock);
     check_refused(program, "run stuck.disa --out file/below", {"--out"});
+}
+
+TEST_CASE("an empty path is no path") {
+    const test::Program program;
+    const auto refused = [&](std::vector<std::string> arguments, const std::string& flag) {
+        const test::Ended ended = program.run(arguments);
+        INFO(flag << "\n" << ended.err);
+        CHECK(ended.code == 2);
+        CHECK(ended.err.starts_with("sluice: " + flag));
+        CHECK(program.files().empty());
+    };
+    const std::vector<std::string> gemm = {"gemm", "--m",      "64",  "--n",    "64", "--k",
+                                           "64",   "--format", "fp8", "--chip", "toy"};
+    const auto with = [&](const char* command, const char* flag) {
+        std::vector<std::string> arguments = {command};
+        arguments.insert(arguments.end(), gemm.begin(), gemm.end());
+        arguments.insert(arguments.end(), {flag, ""});
+        return arguments;
+    };
+    refused(with("run", "--json"), "--json");
+    refused(with("run", "--out"), "--out");
+    refused(with("compile", "-o"), "-o");
+    refused({"show", "chip", "toy", "--json", ""}, "--json");
+}
+
+TEST_CASE("results that would destroy each other or an input are refused before the run") {
+    const test::Program program;
+    const std::string gemm = test::kToyGemm;
+    check_refused(program, gemm + " --out r --json r/run.json", {"--json", "r/run.json", "(--out)"});
+    check_refused(program, gemm + " --out r2 --json r2", {"--json", "r2", "(--out)"});
+    // Before the run: a deadlock would end with 4.
+    program.folder().write("stuck.disa", test::kDeadlock);
+    check_refused(program, "run stuck.disa --json stuck.disa", {"--json", "stuck.disa", "(program)"});
+    check_refused(program, "compile stuck.disa -o ./stuck.disa", {"-o", "stuck.disa", "(program)"});
+    program.folder().write("chip.json", R"({"base": "toy"})");
+    check_refused(program, "run gemm --m 64 --n 64 --k 64 --format fp8 --chip ./chip.json --json chip.json",
+                  {"--json", "(chip)"});
+    check_refused(program, "show chip ./chip.json --json chip.json", {"--json", "(chip)"});
+    program.folder().write("config.json", model("toy-llama").dump());
+    check_refused(program, "run --model config.json --phase decode --context 64 --chip toy --json config.json",
+                  {"--json", "(model)"});
+    CHECK(test::text_of(program.path("stuck.disa")) == test::kDeadlock);
+
+    REQUIRE(program(gemm + " --out r").code == 0);
+    const std::string before = test::text_of(program.path("r/program.disa"));
+    check_refused(program, "run r/program.disa --out r", {"--out", "r/program.disa", "(program)"});
+    CHECK(test::text_of(program.path("r/program.disa")) == before);
+}
+
+TEST_CASE("a program that is too large to be one is refused unread") {
+    const test::Program program;
+    program.folder().write("huge.disa", "disa 1\n");
+    std::filesystem::resize_file(program.path("huge.disa"), (64U << 20U) + 1);  // sparse
+    check_refused(program, "run huge.disa", {"huge.disa", "67108865", "64 MiB"});
+}
+
+TEST_CASE("a program that loops without issuing anything ends, whatever its limit of cycles") {
+    const test::Program program;
+    program.folder().write("spin.disa", R"(disa 1
+program "spin" chip "toy"
+control "spinner" tile count 1 from 0 {
+  loop 1000000000000 {
+    r0 += 1 in 0..1099511627776
+  }
+}
+)");
+    check_refused(program, "run spin.disa --max-cycles 1000", {"control program spinner", "loops without issuing"});
+}
+
+TEST_CASE("a file that may not grow so large leaves nothing behind") {
+    const test::Program program;
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit small{1'024, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const test::Ended folder = program(std::string(test::kToyGemm) + " --out here");
+    const test::Ended file = program("compile gemm --m 64 --n 64 --k 64 --format fp8 --chip toy -o p.disa");
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK(folder.code == 2);
+    CHECK(folder.err.starts_with("sluice: --out: "));
+    CHECK(file.code == 2);
+    CHECK(program.files().empty());
 }

@@ -39,20 +39,20 @@ public:
     [[nodiscard]] const TemporaryFolder& folder() const { return folder_; }
     [[nodiscard]] std::filesystem::path path(const std::string& name) const { return folder_.path() / name; }
 
-    /// Words are arguments; nothing is quoted.
-    [[nodiscard]] Ended operator()(const std::string& words) const {
+    /// Words are arguments; nothing is quoted. Standard output goes to `sink` if it is given, a path in the folder.
+    [[nodiscard]] Ended operator()(const std::string& words, const std::string& sink = {}) const {
         std::vector<std::string> arguments;
         for (std::size_t at = words.find_first_not_of(' '); at != std::string::npos;) {
             const std::size_t end = std::min(words.find(' ', at), words.size());
             arguments.push_back(words.substr(at, end - at));
             at = words.find_first_not_of(' ', end);
         }
-        return run(arguments);
+        return run(arguments, sink);
     }
 
-    [[nodiscard]] Ended run(const std::vector<std::string>& arguments) const {
+    [[nodiscard]] Ended run(const std::vector<std::string>& arguments, const std::string& sink = {}) const {
         const TemporaryFolder streams;
-        const std::filesystem::path out = streams.path() / "out";
+        const std::filesystem::path out = sink.empty() ? streams.path() / "out" : path(sink);
         const std::filesystem::path err = streams.path() / "err";
         const pid_t child = ::fork();
         if (child < 0) {
@@ -76,7 +76,7 @@ public:
         }
         int status = 0;
         ::waitpid(child, &status, 0);
-        return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out), text_of(err)};
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, sink.empty() ? text_of(out) : "", text_of(err)};
     }
 
     /// Paths under the folder, relative to it.
