@@ -64,6 +64,11 @@ Bytes hbm_bytes(const sim::NodeAccount& account) {
     return account.hbm_read + account.hbm_written;
 }
 
+/// What is fetched ahead is work of the operator, so its time begins with it.
+Cycle began(const sim::NodeAccount& account) {
+    return std::min(account.first_fetch, account.start);
+}
+
 /// Length of the union of half-open spans.
 Cycle covered(std::vector<std::pair<Cycle, Cycle>> spans) {
     std::sort(spans.begin(), spans.end());
@@ -110,6 +115,7 @@ private:
             if (id < result_.nodes.size()) {
                 op.account = result_.nodes[id];
             }
+            op.cycles = op.account.end - began(op.account);
             op.name = id < names.size() ? names[id] : fmt::format("node {}", id);
             if (id < plan.size()) {
                 add_plan(op, plan[id]);
@@ -128,8 +134,8 @@ private:
         op.tensor_flops = node.tensor_flops;
         op.hbm_compulsory_bytes = node.hbm_bytes;
         op.bounds = {node.ttu_cycles, node.tvp_cycles, node.hbm_cycles};
-        if (op.account.end > op.account.start) {
-            op.tflops = op.flops / seconds(op.account.end - op.account.start) / kTera;
+        if (op.cycles > 0) {
+            op.tflops = op.flops / seconds(op.cycles) / kTera;
         }
         if (node.hbm_bytes > 0) {
             op.intensity = node.flops / node.hbm_bytes;
@@ -141,8 +147,7 @@ private:
 
     void add_groups() {
         std::map<std::string, std::size_t> position;
-        std::vector<std::vector<std::pair<Cycle, Cycle>>> computes;
-        std::vector<std::vector<std::pair<Cycle, Cycle>>> transfers;
+        std::vector<std::vector<std::pair<Cycle, Cycle>>> spans;
         for (const OperatorFigures& op : figures_.operators) {
             if (op.account.instructions == 0) {
                 continue;
@@ -151,8 +156,7 @@ private:
             if (is_new) {
                 figures_.groups.push_back({});
                 figures_.groups.back().name = op.group;
-                computes.emplace_back();
-                transfers.emplace_back();
+                spans.emplace_back();
             }
             GroupFigures& group = figures_.groups[found->second];
             ++group.count;
@@ -160,15 +164,13 @@ private:
             group.hbm_bytes += static_cast<double>(hbm_bytes(op.account));
             group.energy_j += op.energy_j;
             group.bounds += op.bounds;
-            computes[found->second].emplace_back(op.account.start, op.account.end);
-            transfers[found->second].emplace_back(std::min(op.account.first_fetch, op.account.start), op.account.end);
+            spans[found->second].emplace_back(began(op.account), op.account.end);
         }
         for (std::size_t i = 0; i < figures_.groups.size(); ++i) {
             GroupFigures& group = figures_.groups[i];
-            group.compute_cycles = covered(std::move(computes[i]));
-            group.transfer_cycles = covered(std::move(transfers[i]));
-            group.tflops = group.compute_cycles > 0 ? group.flops / seconds(group.compute_cycles) / kTera : 0;
-            group.hbm_tbps = group.transfer_cycles > 0 ? group.hbm_bytes / seconds(group.transfer_cycles) / kTera : 0;
+            group.cycles = covered(std::move(spans[i]));
+            group.tflops = group.cycles > 0 ? group.flops / seconds(group.cycles) / kTera : 0;
+            group.hbm_tbps = group.cycles > 0 ? group.hbm_bytes / seconds(group.cycles) / kTera : 0;
         }
     }
 
@@ -303,10 +305,15 @@ private:
                                      summary.cycles, bound));
         }
         for (const OperatorFigures& op : figures_.operators) {
-            const auto compute = static_cast<double>(op.account.end - op.account.start);
-            SLUICE_CHECK(op.bounds.ttu_cycles <= compute * kRoundingSlack,
-                         fmt::format("operator {}: cycles {} to {} are fewer than the {:.0f} of its TTU bound", op.name,
-                                     op.account.start, op.account.end, op.bounds.ttu_cycles));
+            SLUICE_CHECK(
+                op.bounds.longest() <= static_cast<double>(op.cycles) * kRoundingSlack,
+                fmt::format("operator {}: cycles {} to {} are fewer than the {:.0f} of its bound ({})", op.name,
+                            began(op.account), op.account.end, op.bounds.longest(), op.bounds.binding()));
+        }
+        for (const GroupFigures& group : figures_.groups) {
+            SLUICE_CHECK(group.bounds.longest() <= static_cast<double>(group.cycles) * kRoundingSlack,
+                         fmt::format("operators {}: {} cycles are fewer than the {:.0f} of their bound ({})",
+                                     group.name, group.cycles, group.bounds.longest(), group.bounds.binding()));
         }
         Cycle path = 0;
         for (const sim::CriticalSegment& segment : result_.critical_path) {

@@ -35,11 +35,12 @@ struct OperatorFigures {
     std::string kind;    ///< "gemm", ...; "" without a plan
     std::string format;  ///< "mxfp8 x mxfp4"
     sim::NodeAccount account;
+    Cycle cycles = 0;     ///< from its first fetch or compute to its end; never fewer than its lower bound
     double energy_j = 0;  ///< of its events; static power is nobody's
     // With a plan:
     double flops = 0, tensor_flops = 0, hbm_compulsory_bytes = 0;
     LowerBounds bounds;
-    std::optional<double> tflops;       ///< from its first compute to its end
+    std::optional<double> tflops;       ///< flops / cycles
     std::optional<double> intensity;    ///< flops / compulsory HBM bytes
     std::optional<double> roof_tflops;  ///< flops at its longest lower bound
 };
@@ -48,12 +49,10 @@ struct OperatorFigures {
 struct GroupFigures {
     std::string name;
     std::size_t count = 0;
-    Cycle compute_cycles = 0;   ///< in which one of them was between its first compute and its end
-    Cycle transfer_cycles = 0;  ///< the same from the first fetch on
+    Cycle cycles = 0;  ///< in which one of them was between its first fetch or compute and its end
     double flops = 0, hbm_bytes = 0, energy_j = 0;
     LowerBounds bounds;
-    double tflops = 0;    ///< over compute_cycles
-    double hbm_tbps = 0;  ///< over transfer_cycles
+    double tflops = 0, hbm_tbps = 0;  ///< over cycles
 };
 
 /// Lanes of one kind of engine ("ttu", "tdma", ...) over the whole chip, in lane cycles.

@@ -52,7 +52,7 @@ ordered_json summary_json(const Summary& summary) {
             {"mean_power_w", summary.mean_power_w},
             {"peak_power_w", summary.peak_power_w},
             {"tdp_w", summary.tdp_w},
-            {"throttled_fraction", 0},
+            {"throttled_fraction", nullptr},
             {"tokens_per_second", number(summary.tokens_per_second)},
             {"joules_per_token", number(summary.joules_per_token)},
             {"bound", planned ? ordered_json(summary.bounds.binding()) : ordered_json(nullptr)},

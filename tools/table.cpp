@@ -61,9 +61,14 @@ void add_summary(Rows& rows, const Summary& s, std::int64_t core_hz, Cycle power
         rows.push_back({"tokens", fmt::format("{} /s", grouped(static_cast<std::uint64_t>(*s.tokens_per_second))),
                         fmt::format("{} each", scaled(*s.joules_per_token, "J"))});
     }
+    const bool above = s.peak_power_w > s.tdp_w;
     rows.push_back({"power", scaled(s.mean_power_w, "W"),
-                    fmt::format("mean, {} over the hottest {} cycles, TDP {}; {} in all", scaled(s.peak_power_w, "W"),
-                                grouped(power_interval), scaled(s.tdp_w, "W"), scaled(s.energy_j, "J"))});
+                    fmt::format("mean, {} over the hottest {} cycles, {} {}; {} in all", scaled(s.peak_power_w, "W"),
+                                grouped(power_interval), above ? "above the TDP of" : "TDP", scaled(s.tdp_w, "W"),
+                                scaled(s.energy_j, "J"))});
+    if (above) {
+        rows.push_back({"", "", "throttling is not modelled: nothing slowed the run down"});
+    }
     if (s.bound_fraction) {
         rows.push_back({"bound", s.bounds.binding(),
                         fmt::format("{} of the roof; at best ttu {}, tvp {}, hbm {} cycles", percent(*s.bound_fraction),
@@ -83,17 +88,16 @@ std::string operator_table(const Figures& figures, bool planned) {
     if (all > kMostRows) {
         // The longest, still in order of appearance.
         std::vector<const GroupFigures*> longest = groups;
-        std::stable_sort(longest.begin(), longest.end(), [](const GroupFigures* a, const GroupFigures* b) {
-            return a->compute_cycles > b->compute_cycles;
-        });
+        std::stable_sort(longest.begin(), longest.end(),
+                         [](const GroupFigures* a, const GroupFigures* b) { return a->cycles > b->cycles; });
         longest.resize(kMostRows);
         std::sort(longest.begin(), longest.end());
         groups = longest;
     }
     Rows rows = {{"operator", "count", "cycles", "of run", "Tflop/s", "HBM TB/s", "energy", "bound", "at best"}};
     for (const GroupFigures* group : groups) {
-        rows.push_back({group->name, fmt::format("{}", group->count), grouped(group->compute_cycles),
-                        share(group->compute_cycles, figures.summary.cycles), planned ? rate(group->tflops) : "-",
+        rows.push_back({group->name, fmt::format("{}", group->count), grouped(group->cycles),
+                        share(group->cycles, figures.summary.cycles), planned ? rate(group->tflops) : "-",
                         rate(group->hbm_tbps), scaled(group->energy_j, "J"), planned ? group->bounds.binding() : "-",
                         planned ? grouped(static_cast<std::uint64_t>(group->bounds.longest())) : "-"});
     }

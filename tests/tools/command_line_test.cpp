@@ -72,6 +72,25 @@ TEST_CASE("the formats that a model runs in are printed and defaulted as documen
     CHECK_THAT(program(mixed).out, Contains("mxfp8 x mxfp4 -> fp32"));
 }
 
+TEST_CASE("a run above the TDP says that nothing slowed it down") {
+    const test::Program program;
+    CHECK_THAT(program(test::kToyGemm).out, !Contains("throttling"));
+    const test::Ended hot = program(std::string(test::kToyGemm) + " --set power.tdp_milliwatts=1");
+    CHECK_THAT(hot.out, Contains("above the TDP of 1.00 mW; ") && Contains(" throttling is not modelled"));
+    CHECK(longest_line(hot.out) <= 120);
+    CHECK(test::json_of(program.path("out/gemm-64x64x64-mxfp8/run.json"))["summary"]["throttled_fraction"].is_null());
+}
+
+TEST_CASE("help that does not arrive is a failure") {
+    const test::Program program;
+    std::filesystem::create_symlink("/dev/full", program.path("full"));
+    for (const char* command : {"--help", "--version", "run --help"}) {
+        const test::Ended ended = program(command, "full");
+        CHECK(ended.code == 2);
+        CHECK_THAT(ended.err, Contains("standard output"));
+    }
+}
+
 TEST_CASE("JSON on standard output stands alone and leaves no folder") {
     const test::Program program;
     const test::Ended ended = program(std::string(test::kToyGemm) + " --json -");

@@ -159,6 +159,9 @@ TEST_CASE("engines, critical path and energy add up to the run") {
         double of_operators = 0;
         double hbm_bytes = 0;
         for (const json& op : result["operators"]) {
+            if (op["tflops"].is_number() && op["roof_tflops"].is_number()) {
+                CHECK(op["tflops"] <= op["roof_tflops"].get<double>() * (1 + 1e-9));
+            }
             of_operators += op["energy_j"].get<double>();
             hbm_bytes += op["bytes"]["hbm"].get<double>();
             CHECK(op["first_fetch_cycle"] <= op["end_cycle"]);
