@@ -241,8 +241,16 @@ TEST_CASE("vector programs are complete, and macros bring their operands") {
     check_limit(macro("v", operand + operand), macro("v", operand), tvp, "uses 2 operands, 1 are given");
     check_limit(macro("v", operand + operand, "1"), macro("v", operand + operand, "0"), tvp, "rows reaches 0..0");
     const auto at = [](std::int64_t offset) { return fmt::format("operand [{}] strides 128 0 ", offset); };
-    check_limit(macro("v", operand + at(toy().tsram.bytes - 1), "1"), macro("v", operand + at(toy().tsram.bytes), "1"),
-                tvp, "an operand's offset");
+    // The whole operand must lie in TSRAM: rows of 32 FP32 values, 128 bytes apart.
+    const std::int64_t size = toy().tsram.bytes;
+    check_limit(macro("v", operand + at(size - 128), "1"), macro("v", operand + at(size - 127), "1"), tvp,
+                "operand 1 reaches");
+    check_limit(macro("v", operand + at(size - 7 * 128), "7"), macro("v", operand + at(size - 7 * 128), "8"), tvp,
+                "operand 1 reaches");
+    // In blocks: 64 rows are two block rows, each of one block of 4,096 bytes.
+    const auto blocks = [](std::int64_t offset) { return fmt::format("operand [{}] strides 4096 4096 ", offset); };
+    check_limit(macro("v", operand + blocks(size - 8192), "64"), macro("v", operand + blocks(size - 8192), "65"), tvp,
+                "operand 1 reaches");
 }
 
 TEST_CASE("tables and their elements exist") {
@@ -349,10 +357,17 @@ TEST_CASE("a program is for its chip") {
                 "region r: ", fmt::format("the memory has {} bytes", size));
     check_limit(region("tsram units 2 from 0 offset 0 bytes 1"), region("tsram units 2 from 1 offset 0 bytes 1"),
                 "region r: ", "the chip has 2");
-    const auto node = [](std::int64_t id) {
-        return tile(fmt::format("issue tdma.0 \"the label\" node {} {{ fence }}", id));
+    // Instructions serve nodes that are declared; without declarations, node 0.
+    const auto node = [](std::int64_t id, const std::string& declarations) {
+        return tile(fmt::format("issue tdma.0 \"the label\" node {} {{ fence }}", id), declarations);
     };
-    check_limit(node((1 << 20) - 1), node(1 << 20), kLabel, "the plan node");
+    const std::string three = "node 0 \"n{}\" count 3 stride 2 layer 0\n";
+    check_limit(node(4, three), node(5, three), kLabel, "the plan node");
+    check_limit(node(0, ""), node(1, ""), kLabel, "the plan node");
+    const auto init = [](std::int64_t unit) {
+        return header() + fmt::format("init tile(0)[3] units 1 value 1\ninit tile({})[3] units 1 value 1\n", unit);
+    };
+    check_limit(init(1), init(0), "init tile(0)[3]: ", "unit 0 has an initial value already");
     CHECK_THAT(error(header() + "node 0 \"a\" count 2 stride 1 layer 0\nnode 1 \"b\" count 1 stride 1 layer 0\n"),
                Catch::Contains("its id 1 is \"a\" already"));
 }
