@@ -377,7 +377,7 @@ private:
         head.a = emit_.own_csram(plan_.csram.norm);
         head.ready = cluster_sem::ready_norm;
         head.ready_count = norm_units(last);
-        emit_head(emit_, plan_, head, chunk_.first_row, chunk_.rows);
+        emit_head(emit_, plan_, head, chunk_.logits_block, chunk_.rows);
         // Every cluster has normed its rows: the next chunk's embedding may overwrite the residual of all.
         emit_.cluster.fence(queue::kCluster, {}, {{emit_.group_sem(cluster_sem::x_read), 1}}, "residual read");
         emit_.cluster.fence(queue::kCluster,

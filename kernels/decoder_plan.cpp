@@ -79,11 +79,12 @@ void chunk_prefill(DecoderPlan& plan, std::int64_t room) {
     const std::int64_t count = ceil_div(rows, each);
     const std::int64_t even = round_up(ceil_div(rows, count), set);
     plan.sequence_row_blocks = rows;
+    plan.logits_blocks = ceil_div(plan.graph->workload.batch, kBlockEdge);
     plan.most_row_blocks = std::min(even, rows);
     plan.chunks.assign(static_cast<std::size_t>(groups), {});
     for (std::int64_t group = 0; group < groups; ++group) {
         for (std::int64_t first = 0; first < rows; first += even) {
-            Chunk chunk{std::min(even, rows - first), kBlockEdge, first, 0};
+            Chunk chunk{std::min(even, rows - first), kBlockEdge, first, 0, 0};
             for (std::int64_t j = 0; j < chunk.row_blocks; ++j) {
                 const std::int64_t position = ((first + j) * groups + group) * kBlockEdge;
                 chunk.tokens += std::clamp<std::int64_t>(tokens - position, 0, kBlockEdge);
@@ -98,6 +99,7 @@ void chunk_decode(DecoderPlan& plan, std::int64_t room) {
     const std::int64_t groups = plan.grouping.groups;
     const Split split{plan.graph->workload.batch, groups};
     const std::int64_t count = ceil_div(ceil_div(split.most(), kBlockEdge), room);
+    plan.logits_blocks = 0;
     plan.chunks.assign(static_cast<std::size_t>(groups), {});
     for (std::int64_t group = 0; group < groups; ++group) {
         const std::int64_t first = group * split.least() + std::min(group, split.remainder());
@@ -108,7 +110,8 @@ void chunk_decode(DecoderPlan& plan, std::int64_t room) {
             const std::int64_t rows = parts.least() + (part < parts.remainder() ? 1 : 0);
             const std::int64_t row_blocks = ceil_div(rows, kBlockEdge);
             plan.chunks[static_cast<std::size_t>(group)].push_back(
-                {row_blocks, rows - (row_blocks - 1) * kBlockEdge, first + done, rows});
+                {row_blocks, rows - (row_blocks - 1) * kBlockEdge, first + done, rows, plan.logits_blocks});
+            plan.logits_blocks += row_blocks;
             plan.most_row_blocks = std::max(plan.most_row_blocks, row_blocks);
             done += rows;
         }
@@ -260,10 +263,7 @@ void place_hbm(DecoderPlan& plan, const isa::ChipSpec& chip) {
     const std::int64_t positions =
         round_up(ceil_div(workload.context, kBlockEdge), plan.attention.chunk_blocks * plan.grouping.groups);
     plan.rope = hbm.take("rotary table", positions * plan.attention.head_dim / 64 * 2 * block(Format::bf16), kAlign);
-    plan.logits = hbm.take("logits",
-                           round_up<std::int64_t>(workload.batch + kBlockEdge * plan.grouping.groups, kBlockEdge) *
-                               plan.head_shape.units * kBlockEdge * 2,
-                           kAlign);
+    plan.logits = hbm.take("logits", plan.logits_blocks * plan.head_shape.units * block(Format::bf16), kAlign);
     plan.regions = hbm.regions();
 }
 

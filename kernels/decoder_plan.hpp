@@ -13,9 +13,10 @@ namespace sluice::kernels {
 /// Rows that one group puts through all layers at once.
 struct Chunk {
     std::int64_t row_blocks = 1;
-    std::int64_t rows = 32;      ///< valid rows of the last row block
-    std::int64_t first_row = 0;  ///< decode: first sequence; prefill: first row block of this group in the sequence
-    std::int64_t tokens = 32;    ///< valid rows in all
+    std::int64_t rows = 32;         ///< valid rows of the last row block
+    std::int64_t first_row = 0;     ///< decode: first sequence; prefill: first row block of this group in the sequence
+    std::int64_t tokens = 32;       ///< valid rows in all
+    std::int64_t logits_block = 0;  ///< decode: first row block of the logits
 };
 
 /// HBM offsets within one layer of a run, from the run's base; then the next layer.
@@ -39,6 +40,7 @@ struct DecoderPlan {
     DecoderModel model;
     Grouping grouping;
     std::vector<std::vector<Chunk>> chunks;  ///< by group
+    std::int64_t logits_blocks = 1;          ///< row blocks of the logits
     std::int64_t most_row_blocks = 1;        ///< of any chunk
     std::int64_t sequence_row_blocks = 1;    ///< prefill: row blocks of one sequence in one group, padded
     AttentionShape attention;                ///< chunking; heads are each run's own

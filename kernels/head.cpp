@@ -8,7 +8,6 @@
 
 namespace sluice::kernels {
 
-using isa::Affine;
 using isa::Format;
 using isa::kBlockEdge;
 using isa::Space;
@@ -16,19 +15,17 @@ using isa::VectorMacro;
 using isa::VectorOperand;
 
 /// Logits = last rows * head^T, to HBM.
-void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, const Affine& first_row, std::int64_t rows) {
+void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64_t first_block, std::int64_t rows) {
     head.name = "lm_head";
     head.weights = plan.head;
     const std::int64_t columns = plan.head_shape.units;
-    const std::int64_t row_bytes = kBlockEdge * 2;
-    head.epilogue = [&emit, &plan, &head, columns, rows, row_bytes, first_row](const Piece& piece) {
+    head.epilogue = [&emit, &plan, &head, columns, rows, first_block](const Piece& piece) {
         const bool single = head.shape.row_blocks == 1;
         BlockRows store;
         store.src = emit.tsram(emit.memory.out.at());
-        // Logits of consecutive rows; a group's rows start wherever its sequences do.
         store.dst = {Space::hbm, 0, 0,
-                     piece.first_row_block * (columns * block(Format::bf16)) + piece.first_unit * block(Format::bf16) +
-                         first_row * (columns * row_bytes) + plan.logits};
+                     (piece.first_row_block + first_block) * (columns * block(Format::bf16)) +
+                         piece.first_unit * block(Format::bf16) + plan.logits};
         store.format = Format::bf16;
         store.blocks = piece.units;
         store.row_blocks = piece.row_blocks;
