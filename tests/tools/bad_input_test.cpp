@@ -210,7 +210,7 @@ TEST_CASE("a place that cannot be written is named before the run") {
 
 TEST_CASE("an empty path is no path") {
     const test::Program program;
-    const auto refused = [&](std::vector<std::string> arguments, const std::string& flag) {
+    const auto refused = [&](const std::vector<std::string>& arguments, const std::string& flag) {
         const test::Ended ended = program.run(arguments);
         INFO(flag << "\n" << ended.err);
         CHECK(ended.code == 2);
