@@ -148,6 +148,7 @@ private:
                                   isa::Format::raw});
             }
         }
+        emit_.memory.in.check_fits(mb_ * dim_ * kv_block, "queries");
         issue_all(tile_, queue::kLoad, {{own_tile_sem(tile_sem::in_free), 1}}, macros,
                   {{own_tile_sem(tile_sem::in_full), 1}}, "load queries");
         tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::in_full), 1}}, {}, "queries loaded");
@@ -162,6 +163,8 @@ private:
 
     void load_cache(const Affine& cache, const Affine& chunk, std::int64_t blocks, const char* label) {
         const std::int64_t position_bytes = dim_ * block(shape_.kv);
+        emit_.memory.stream.check_fits(blocks * position_bytes, label);
+        emit_.memory.probabilities.check_fits(mb_ * blocks * block(shape_.kv), "probabilities");
         const DmaMacro load{{Space::hbm, 0, 0, cache + cache_ + chunk * (chunk_ * position_bytes)},
                             emit_.tsram(emit_.memory.stream.at()),
                             blocks * position_bytes,
@@ -291,6 +294,7 @@ private:
                           VectorOperand{emit_.memory.out.at(), dim_ * block(shape_.out), block(shape_.out)}};
         tile_.issue(queue::kVector, {{own_tile_sem(tile_sem::pv_done), 1}, {own_tile_sem(tile_sem::out_free), 1}},
                     macro, {{own_tile_sem(tile_sem::out_full), 1}}, "normalise");
+        emit_.memory.out.check_fits(mb_ * dim_ * block(shape_.out), "attention output");
         std::vector<SemUse> stored = attention_.finished;
         stored.push_back({own_tile_sem(tile_sem::out_free), 1});
         issue_all(tile_, queue::kStore, {{own_tile_sem(tile_sem::out_full), 1}}, store_macros(), stored,

@@ -42,7 +42,6 @@ public:
 
 private:
     isa::Block& block() { return *stack_.back(); }
-    [[nodiscard]] int loop_depth() const { return loop_depth_; }
     void push_fence(isa::QueueId queue, std::vector<isa::SemUse> waits, std::vector<isa::SemUse> signals,
                     const std::string& label);
 

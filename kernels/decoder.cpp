@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "isa/errors.hpp"
 #include "kernels/decoder_nodes.hpp"
@@ -200,6 +199,9 @@ private:
         out.shape = product_shape(plan_, plan_.model.runs[run].shape, index, chunk_.row_blocks);
         out.tiling = plan_.tilings[run][index];
         complete(out);
+        if (index == kQkv) {
+            out.piece_blocks = qkv_piece_blocks(plan_, emit_.chip);
+        }
         return out;
     }
     void complete(Product& out) const {
@@ -218,6 +220,7 @@ private:
         return chunk_.row_blocks == 1 ? chunk_.rows : piece.row_blocks * kBlockEdge;
     }
     [[nodiscard]] BlockRows staged(const Piece& piece, Format format, std::int64_t columns) const {
+        emit_.memory.out.check_fits(piece.row_blocks * piece.units * block(format), "a piece of results");
         BlockRows out;
         out.src = emit_.tsram(emit_.memory.out.at());
         out.format = format;
@@ -246,6 +249,7 @@ private:
             const Affine x = piece_offset(piece, Format::bf16, columns) + plan_.csram.x;
             BlockRows load = staged(piece, Format::bf16, columns);
             std::swap(load.src_row_stride, load.dst_row_stride);
+            emit_.memory.in.check_fits(piece.row_blocks * piece.units * block(Format::bf16), "a piece of the residual");
             load.dst = emit_.tsram(emit_.memory.in.at());
             load.src = emit_.own_csram(x);
             issue_all(emit_.tile, queue::kLoad, {{own_tile_sem(tile_sem::in_free), 1}}, copy_block_rows(load),
@@ -347,8 +351,7 @@ private:
         for (const std::vector<Chunk>& chunks : plan_.chunks) {
             Product other = product(run, kQkv);
             other.shape.row_blocks = chunks[chunk_index_].row_blocks;
-            other.tiling.m = plan_.tilings[run][kQkv].m;
-            complete(other);
+            other.tiling.m = std::min(plan_.tilings[run][kQkv].m, other.shape.row_blocks);
             count += finished_count(other);
         }
         return count;
@@ -455,7 +458,6 @@ void emit_group(Emitter& emit, const DecoderPlan& plan) {
     if (plan.prefill()) {
         emit_prefill_head(emit, plan);
     }
-    emit_end(emit);
 }
 
 std::vector<std::string> describe(const DecoderPlan& plan) {
@@ -484,16 +486,7 @@ Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip) 
     const models::Workload& workload = graph.workload;
     const std::int64_t tokens = workload.batch * (plan.prefill() ? workload.tokens : 1);
     out.program.tables = {{"token_ids", tokens, 0, plan.model.vocab - 1, "uniform", 1}};
-    out.program.semaphores = initial_semaphores(chip, plan.tile.memory);
-    VectorPrograms vectors;
-    for (std::int64_t group = 0; group < plan.grouping.groups; ++group) {
-        const auto emit = std::make_unique<Emitter>(chip, plan.grouping, group, plan.tile.memory, vectors);
-        emit_group(*emit, plan);
-        out.program.controls.push_back(emit->tile.finish());
-        out.program.controls.push_back(emit->cluster.finish());
-    }
-    out.program.controls.push_back(chip_program(chip));
-    out.program.vector_programs = vectors.finish();
+    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, [&plan](Emitter& emit) { emit_group(emit, plan); });
     out.nodes = plan_nodes(plan, chip);
     out.notes = describe(plan);
     return out;

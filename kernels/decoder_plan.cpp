@@ -19,6 +19,7 @@ using models::Phase;
 
 namespace {
 
+constexpr std::int64_t kQkvUnitBlocks = 2;     // a unit of the q, k, v product: two column blocks that rotate together
 constexpr std::int64_t kMostChunkBlocks = 16;  // 512 positions of K or V per step
 
 const LayerShape& widest(const DecoderModel& model) {
@@ -78,7 +79,6 @@ void chunk_prefill(DecoderPlan& plan, std::int64_t room) {
     const std::int64_t each = std::max(set, room / set * set);
     const std::int64_t count = ceil_div(rows, each);
     const std::int64_t even = round_up(ceil_div(rows, count), set);
-    plan.sequence_row_blocks = rows;
     plan.logits_blocks = ceil_div(plan.graph->workload.batch, kBlockEdge);
     plan.most_row_blocks = std::min(even, rows);
     plan.chunks.assign(static_cast<std::size_t>(groups), {});
@@ -144,10 +144,11 @@ StagingNeeds staging_needs(const DecoderPlan& plan, const isa::ChipSpec& chip) {
     // A norm unit is at least one row; more rows per unit where they fit in a piece-sized slot.
     const std::int64_t norm_in = plan.model.hidden * 2;
     StagingNeeds needs;
+    // Besides pieces, queries and rows: the rotary table of one row block in; one unit of q, k or v out.
     needs.in_bytes =
-        std::max({piece * block(Format::bf16), queries * block(shape.kv), norm_in,
-                  piece * (dim_blocks / 2) * 2 * block(Format::bf16) / std::max<std::int64_t>(1, dim_blocks)});
-    needs.out_bytes = std::max({piece * block(Format::bf16), queries * block(shape.activations), norm_in});
+        std::max({piece * block(Format::bf16), queries * block(shape.kv), norm_in, rotary_row_bytes(shape.head_dim)});
+    needs.out_bytes = std::max(
+        {piece * block(Format::bf16), queries * block(shape.activations), norm_in, kQkvUnitBlocks * block(shape.kv)});
     needs.probability_bytes = plan.attention.query_blocks() * plan.attention.chunk_blocks * block(shape.kv);
     needs.attention_rows = plan.attention.query_blocks() * kBlockEdge;
     needs.norm_width = plan.model.hidden;
@@ -294,6 +295,15 @@ std::int64_t qkv_units(const LayerShape& shape) {
     return (shape.q_heads + 2 * shape.kv_heads) * (shape.head_dim / 64);
 }
 
+std::int64_t rotary_row_bytes(std::int64_t head_dim) {
+    return head_dim / 64 * 2 * block(Format::bf16);
+}
+
+std::int64_t qkv_piece_blocks(const DecoderPlan& plan, const isa::ChipSpec& chip) {
+    const std::int64_t rows = plan.tile.memory.in.slot_bytes / rotary_row_bytes(plan.attention.head_dim);
+    return std::min(piece_blocks(chip), rows * kQkvUnitBlocks);
+}
+
 ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, ProductIndex product,
                            std::int64_t row_blocks) {
     ProductShape out{row_blocks, 1, 1, 1, shape.activations, shape.weights, plan.grouping.tiles_per_group(), false};
@@ -301,7 +311,7 @@ ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, Pro
     switch (product) {
         case kQkv:
             out.units = qkv_units(shape);
-            out.unit_blocks = 2;
+            out.unit_blocks = kQkvUnitBlocks;
             out.k_blocks = hidden;
             break;
         case kO:

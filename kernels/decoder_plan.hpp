@@ -42,7 +42,6 @@ struct DecoderPlan {
     std::vector<std::vector<Chunk>> chunks;  ///< by group
     std::int64_t logits_blocks = 1;          ///< row blocks of the logits
     std::int64_t most_row_blocks = 1;        ///< of any chunk
-    std::int64_t sequence_row_blocks = 1;    ///< prefill: row blocks of one sequence in one group, padded
     AttentionShape attention;                ///< chunking; heads are each run's own
     TilePlan tile;
     std::vector<std::array<Tiling, kProducts>> tilings;  ///< by run
@@ -65,6 +64,11 @@ struct DecoderPlan {
 
 /// Units of the fused q, k, v product: pairs of 32 columns that rotate together, pair-major, q heads then k then v.
 [[nodiscard]] std::int64_t qkv_units(const LayerShape& shape);
+
+/// Bytes of the rotary table of one row block: a cosine and a sine block for every pair of column blocks of a head.
+[[nodiscard]] std::int64_t rotary_row_bytes(std::int64_t head_dim);
+/// piece_blocks() of the q, k, v product: few enough rows that their rotary table fits the staging slot.
+[[nodiscard]] std::int64_t qkv_piece_blocks(const DecoderPlan& plan, const isa::ChipSpec& chip);
 
 [[nodiscard]] ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, ProductIndex product,
                                          std::int64_t row_blocks);

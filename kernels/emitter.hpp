@@ -23,9 +23,8 @@ constexpr isa::QueueId kCluster{isa::Engine::cdma, 0};
 constexpr isa::QueueId kPanel{isa::Engine::cdma, 1};  ///< weights to CSRAM
 }  // namespace queue
 
-/// Where things lie in every tile's TSRAM.
+/// Where things lie in every tile's TSRAM, after the output region at offset 0.
 struct TileMemory {
-    std::int64_t accumulator_bytes = 0;  ///< at offset 0
     Ring stream, activation, in, out;
     Ring probabilities;  ///< attention
     std::int64_t norm_weights = 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "isa/errors.hpp"
 
@@ -67,6 +68,22 @@ std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMem
         all.push_back({{0, Level::cluster, 0, index}, chip.soc.clusters, chip.soc.tiles_per_cluster});
     }
     return all;
+}
+
+void emit_groups(isa::Program& program, const isa::ChipSpec& chip, const Grouping& grouping, const TileMemory& memory,
+                 const std::function<void(Emitter&)>& body) {
+    program.semaphores = initial_semaphores(chip, memory);
+    VectorPrograms vectors;
+    for (std::int64_t group = 0; group < grouping.groups; ++group) {
+        // On the heap: the builders point into the emitter, so it must not move.
+        const auto emit = std::make_unique<Emitter>(chip, grouping, group, memory, vectors);
+        body(*emit);
+        emit_end(*emit);
+        program.controls.push_back(emit->tile.finish());
+        program.controls.push_back(emit->cluster.finish());
+    }
+    program.controls.push_back(chip_program(chip));
+    program.vector_programs = vectors.finish();
 }
 
 std::vector<std::int64_t> group_counts(const isa::ChipSpec& chip) {

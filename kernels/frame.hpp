@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The frame around every compiled program: initial semaphore values, how a run ends, and what a chip must have.
+#include <functional>
 #include <vector>
 
 #include "kernels/emitter.hpp"
@@ -12,6 +13,10 @@ void emit_end(Emitter& emit);
 /// The chip's control processor waits until all clusters have reported.
 [[nodiscard]] isa::ControlProgram chip_program(const isa::ChipSpec& chip);
 [[nodiscard]] std::vector<isa::SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMemory& memory);
+/// Writes all control programs, the vector programs that they use and the semaphores' first values: `body` emits the
+/// work of one group, emit_end follows it.
+void emit_groups(isa::Program& program, const isa::ChipSpec& chip, const Grouping& grouping, const TileMemory& memory,
+                 const std::function<void(Emitter&)>& body);
 /// In how many groups the clusters can be divided evenly: the divisors of their number.
 [[nodiscard]] std::vector<std::int64_t> group_counts(const isa::ChipSpec& chip);
 /// Throws InputError if the chip has fewer semaphores or channels than the emitted programs use.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "isa/errors.hpp"
 #include "kernels/frame.hpp"
@@ -91,6 +90,7 @@ void emit_group(Emitter& emit, const GemmPlan& plan) {
     const std::int64_t c_row_stride = plan.column_blocks() * block(plan.out);
     product.epilogue = [&, first_row](const Piece& piece) {
         const std::string program = emit.vectors.add(convert_program(plan.out));
+        emit.memory.out.check_fits(piece.row_blocks * piece.units * block(plan.out), "a piece of results");
         BlockRows store;
         store.src = emit.tsram(emit.memory.out.at());
         store.dst = {
@@ -112,7 +112,6 @@ void emit_group(Emitter& emit, const GemmPlan& plan) {
     };
     emit_product_tile(emit, product);
     emit_product_cluster(emit, product);
-    emit_end(emit);
 }
 
 PlanNode plan_node(const models::Graph& graph, const GemmPlan& plan, const isa::ChipSpec& chip) {
@@ -169,16 +168,7 @@ Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
     out.program.regions = hbm.regions();
     out.program.regions.insert(out.program.regions.end(), csram.regions().begin(), csram.regions().end());
     out.program.regions.insert(out.program.regions.end(), plan.tile.regions.begin(), plan.tile.regions.end());
-    out.program.semaphores = initial_semaphores(chip, plan.tile.memory);
-    VectorPrograms vectors;
-    for (std::int64_t group = 0; group < plan.grouping.groups; ++group) {
-        const auto emit = std::make_unique<Emitter>(chip, plan.grouping, group, plan.tile.memory, vectors);
-        emit_group(*emit, plan);
-        out.program.controls.push_back(emit->tile.finish());
-        out.program.controls.push_back(emit->cluster.finish());
-    }
-    out.program.controls.push_back(chip_program(chip));
-    out.program.vector_programs = vectors.finish();
+    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, [&plan](Emitter& emit) { emit_group(emit, plan); });
     out.nodes = {plan_node(graph, plan, chip)};
     const Tiling& tiling = plan.tile.tilings[0];
     out.notes.push_back(

@@ -21,6 +21,7 @@ void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64
     const std::int64_t columns = plan.head_shape.units;
     head.epilogue = [&emit, &plan, &head, columns, rows, first_block](const Piece& piece) {
         const bool single = head.shape.row_blocks == 1;
+        emit.memory.out.check_fits(piece.row_blocks * piece.units * block(Format::bf16), "a piece of logits");
         BlockRows store;
         store.src = emit.tsram(emit.memory.out.at());
         store.dst = {Space::hbm, 0, 0,

@@ -24,6 +24,10 @@ Affine Ring::at(std::int64_t within, std::int64_t ahead) const {
     return offset;
 }
 
+void Ring::check_fits(std::int64_t bytes, const std::string& what) const {
+    SLUICE_CHECK(bytes <= slot_bytes, fmt::format("{} takes {} bytes of a slot of {}", what, bytes, slot_bytes));
+}
+
 Allocator::Allocator(isa::Space space, std::int64_t units, Bytes capacity, Bytes base)
     : space_(space), units_(units), capacity_(capacity), next_(base) {}
 

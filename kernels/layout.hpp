@@ -98,7 +98,8 @@ struct Ring {
     std::int64_t slots = 0;
     int cursor = 0;  ///< register
 
-    [[nodiscard]] std::int64_t bytes() const { return slot_bytes * slots; }
+    /// An invariant of the plan: what is put into a slot fits it; else it would run into the next buffer.
+    void check_fits(std::int64_t bytes, const std::string& what) const;
     /// Byte `within` of slot (cursor + ahead).
     [[nodiscard]] isa::Affine at(std::int64_t within = 0, std::int64_t ahead = 0) const;
 };

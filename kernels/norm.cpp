@@ -55,6 +55,8 @@ void unit(Emitter& emit, const Norm& norm, const Affine& row_block, const Affine
     in.src_first_row = row;
     in.dst_rows = rows;
     const std::vector<DmaMacro> loads = copy_block_rows(in);
+    emit.memory.in.check_fits(blocks * packed_block_bytes(Format::bf16, rows), norm.name + " input");
+    emit.memory.out.check_fits(blocks * packed_block_bytes(norm.out, rows), norm.name + " output");
     loaded.push_back({own_tile_sem(tile_sem::in_full), 1});
     issue_all(emit.tile, queue::kLoad, {{own_tile_sem(tile_sem::in_free), 1}}, loads, loaded, norm.name + " load");
 

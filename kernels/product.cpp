@@ -138,6 +138,7 @@ private:
             if (last && last_k) {
                 signals.push_back({own_cluster_sem(cluster_sem::panel_free), 1});
             }
+            emit_.memory.stream.check_fits(n * k * block(product_.shape.b), product_.name + " weights");
             const DmaMacro macro{src,
                                  emit_.tsram(emit_.memory.stream.at()),
                                  n * k * block(product_.shape.b),
@@ -150,20 +151,19 @@ private:
             load(false, false);
             return;
         }
-        // The first row step reads what has just come; the last one makes room for the next chunk, if there is one.
+        // The first row step reads what has just come; the last one makes room for the next chunk, if there is one. A
+        // group with fewer rows than others may have a single row step, which does both.
         const std::int64_t last_step = full_ + (rest_ > 0 ? 1 : 0) - 1;
+        const auto by_step = [&](bool frees) {
+            tile_.branch(
+                row_step_ * -1, [&] { load(true, frees && last_step == 0); },
+                [&] {
+                    tile_.branch(
+                        row_step_ - last_step, [&] { load(false, frees); }, [&] { load(false, false); });
+                });
+        };
         tile_.branch(
-            row_step_ * -1, [&] { load(true, false); },
-            [&] {
-                tile_.branch(
-                    row_step_ - last_step,
-                    [&] {
-                        tile_.branch(
-                            Affine(product_.tiling.n_chunks - 2) - chunk_number_, [&] { load(false, true); },
-                            [&] { load(false, false); });
-                    },
-                    [&] { load(false, false); });
-            });
+            Affine(product_.tiling.n_chunks - 2) - chunk_number_, [&] { by_step(true); }, [&] { by_step(false); });
     }
     [[nodiscard]] std::int64_t panel_slot() const { return panel_slot_bytes(product_.shape, product_.tiling); }
 
@@ -266,6 +266,7 @@ void multicast(Emitter& emit, const Product& product, std::int64_t m, std::int64
                const Affine& k_offset) {
     const std::int64_t a_block = block(product.shape.a);
     const std::int64_t row_stride = product.shape.k_blocks * a_block;
+    emit.memory.activation.check_fits(m * k * a_block, product.name + " activations");
     BlockRows copy;
     copy.src = product.a;
     copy.src.offset = product.a.offset + first_row * row_stride + k_offset * a_block;

@@ -50,7 +50,8 @@ private:
     /// each.
     void load_rotary_table(const Piece& piece) {
         const std::int64_t pairs = shape_.head_dim / 64;
-        const std::int64_t row_bytes = pairs * 2 * block(Format::bf16);
+        const std::int64_t row_bytes = rotary_row_bytes(shape_.head_dim);
+        emit_.memory.in.check_fits((plan_.prefill() ? piece.row_blocks : 1) * row_bytes, "rotary table");
         DmaMacro load{
             {Space::hbm, 0, 0, plan_.rope}, emit_.tsram(emit_.memory.in.at()), row_bytes, {}, Format::raw, Format::raw};
         if (plan_.prefill()) {
@@ -123,14 +124,15 @@ private:
     [[nodiscard]] std::int64_t piece_rows(const Piece& piece) const {
         return chunk_.row_blocks == 1 ? chunk_.rows : piece.row_blocks * kBlockEdge;
     }
-    void issue_unit(VectorMacro macro) {
+    void issue_unit(const Piece& piece, VectorMacro macro) {
+        emit_.memory.out.check_fits(piece.row_blocks * 2 * block(shape_.kv), "a unit of q, k or v");
         emit_.tile.issue(queue::kVector, {{own_tile_sem(tile_sem::out_free), 1}}, std::move(macro),
                          {{own_tile_sem(tile_sem::out_full), 1}}, "q, k, v unit");
     }
 
     void rotate(const Piece& piece, const Affine& unit, std::int64_t pair) {
         const bool one_position = !plan_.prefill();
-        const std::int64_t table_row = shape_.head_dim / 64 * 2 * block(Format::bf16);
+        const std::int64_t table_row = rotary_row_bytes(shape_.head_dim);
         const std::int64_t table_block = one_position ? 64 : block(Format::bf16);
         const std::int64_t out = block(shape_.kv);
         VectorMacro macro;
@@ -147,7 +149,7 @@ private:
                           table(1),
                           VectorOperand{emit_.memory.out.at(), 2 * out, out},
                           VectorOperand{emit_.memory.out.at(out), 2 * out, out}};
-        issue_unit(std::move(macro));
+        issue_unit(piece, std::move(macro));
     }
 
     void convert(const Piece& piece, const Affine& unit) {
@@ -157,7 +159,7 @@ private:
         macro.cols = 2 * kBlockEdge;
         macro.operands = {unit_operand(piece, unit, 0),
                           VectorOperand{emit_.memory.out.at(), 2 * block(shape_.kv), block(shape_.kv)}};
-        issue_unit(std::move(macro));
+        issue_unit(piece, std::move(macro));
     }
 
     void store_unit(const std::vector<DmaMacro>& macros, const char* label) {

@@ -96,8 +96,7 @@ TilePlan plan_tile(const isa::ChipSpec& chip, const std::vector<ProductShape>& p
 
     Allocator tsram(isa::Space::tsram, isa::tile_count(chip), static_cast<Bytes>(chip.tsram.bytes));
     TileMemory& memory = plan.memory;
-    memory.accumulator_bytes = chip.tsram.output_region_bytes;
-    (void)tsram.take("output region", memory.accumulator_bytes);
+    (void)tsram.take("output region", chip.tsram.output_region_bytes);
     const auto ring = [&tsram](const std::string& name, std::int64_t slot, std::int64_t slots, int cursor) {
         const std::int64_t bytes = round_up<std::int64_t>(slot, 64);
         return Ring{tsram.take(name, bytes * slots), bytes, slots, cursor};
