@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A 32 x 32 block in memory (format.hpp states its layout) as values, and the tensor unit's product of two blocks.
+// isa/number/README.md states the dot product in one page.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "isa/format.hpp"
+#include "isa/number/block_scale.hpp"
+
+namespace sluice::isa {
+
+/// Elements of a row packed into bytes: element i takes bits [i * bits, (i + 1) * bits), the lowest bit first in the
+/// first byte (so the even element of a 4-bit pair is the low nibble).
+[[nodiscard]] std::uint32_t get_code(std::span<const std::byte> row, std::int64_t index, int bits);
+void put_code(std::span<std::byte> row, std::int64_t index, int bits, std::uint32_t code);
+
+/// A block ready to be multiplied: elements without their scales, and the scale of every row (1 if there are none, NaN
+/// for a NaN scale).
+struct OperandBlock {
+    std::array<double, 1024> element;  ///< [row][k]
+    std::array<double, 32> scale;
+    bool exact = true;  ///< E5M2 needs more than binary64 to be summed exactly: see multiply_blocks
+};
+/// `bytes`: block_bytes(format) of them. `transposed`: rows in memory are k, columns the block's rows; only of formats
+/// without block scales. Throws InputError for raw and fp32.
+void load_operand(Format format, std::span<const std::byte> bytes, bool transposed, OperandBlock& out);
+
+/// C[rows x 32] += A * B^T for one step of 32 along k, as the tensor unit does it:
+///   MX and unscaled 4- to 8-bit pairs: the exact sum of the 32 products of a row of A and a row of B, times both
+///   scales,
+///     added to the FP32 accumulator with one rounding (nearest even).
+///   BF16 and FP16: for each 8 consecutive k, the eight products are added in ascending k in binary64, and that sum is
+///     added to the FP32 accumulator with one rounding; four such steps a block.
+/// NaN and infinity follow IEEE 754.
+void multiply_blocks(Format a_format, const OperandBlock& a, Format b_format, const OperandBlock& b, std::int64_t rows,
+                     std::span<float, 1024> c);
+
+/// accumulator + addend, rounded once to FP32, to nearest even.
+[[nodiscard]] float add_rounded_once(float accumulator, double addend);
+
+/// 32 elements of one row of a block as FP32 values, and back. `data`: 4 * bits bytes of elements; `scale`: the row's
+/// E8M0 byte, read and written by block-scaled formats alone.
+void decode_row(Format format, std::span<const std::byte> data, std::byte scale, std::span<float> values);
+void encode_row(Format format, std::span<const float> values, std::byte scale, std::span<std::byte> data);
+
+}  // namespace sluice::isa
