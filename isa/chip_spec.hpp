@@ -31,6 +31,7 @@ struct TtuSpec {
     std::int64_t accumulator_bytes_per_cycle = 0;  ///< FP32 blocks to and from TSRAM, each direction
     std::int64_t pipeline_latency_cycles = 0;
     std::int64_t macro_overhead_cycles = 0;
+    std::int64_t takes_fp16 = 0;  ///< 0 or 1
 };
 
 struct TvpSpec {

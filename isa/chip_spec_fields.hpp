@@ -61,6 +61,7 @@ void describe_engines(Visitor& visit, Chip& chip) {
     visit({"ttu.k_per_cycle_fp6", "", 1, 1'024, "the same, FP6"}, ttu.k_per_cycle_fp6);
     visit({"ttu.k_per_cycle_fp8", "", 1, 1'024, "the same, FP8 and mixed pairs"}, ttu.k_per_cycle_fp8);
     visit({"ttu.k_per_cycle_bf16", "", 1, 1'024, "the same, BF16"}, ttu.k_per_cycle_bf16);
+    visit({"ttu.takes_fp16", "", 0, 1, "1: FP16 operands too, at BF16's rate"}, ttu.takes_fp16);
     visit({"ttu.operand_bytes_per_cycle", "B/cycle", 32, kMaxWidth, "operand port, each operand, scales included"},
           ttu.operand_bytes_per_cycle);
     visit({"ttu.accumulator_bytes_per_cycle", "B/cycle", 32, kMaxWidth, "FP32 blocks to and from TSRAM, each way"},

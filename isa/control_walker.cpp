@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/engine/control_walker.hpp"
+#include "isa/control_walker.hpp"
 
 #include <fmt/format.h>
 
 #include "isa/errors.hpp"
 
-namespace sluice::sim {
+namespace sluice::isa {
 
 namespace {
 
@@ -14,21 +14,34 @@ constexpr std::uint64_t kMaxFreeStatements = 1'000'000;
 
 }  // namespace
 
-ControlWalker::ControlWalker(const isa::ControlProgram& program, const isa::Environment& ids)
-    : program_(program), env_(ids) {
+Environment processor_ids(Level level, std::int64_t unit, std::int64_t tiles_per_cluster) {
+    Environment ids{};
+    const auto set = [&ids](Var var, std::int64_t value) { ids[static_cast<std::size_t>(var)] = value; };
+    if (level == Level::tile) {
+        set(Var::tile, unit % tiles_per_cluster);
+        set(Var::cluster, unit / tiles_per_cluster);
+        set(Var::self, unit);
+    } else if (level == Level::cluster) {
+        set(Var::cluster, unit);
+        set(Var::self, unit * tiles_per_cluster);
+    }
+    return ids;
+}
+
+ControlWalker::ControlWalker(const ControlProgram& program, const Environment& ids) : program_(program), env_(ids) {
     stack_.push_back({&program.body, 0, 0, 1, false});
 }
 
 void ControlWalker::set_register(std::uint8_t reg, std::int64_t value) {
-    if (reg >= isa::kRegisterCount) {
+    if (reg >= kRegisterCount) {
         throw InputError("control program " + program_.name, fmt::format("no register r{}", reg));
     }
-    env_[static_cast<std::size_t>(isa::register_var(reg))] = value;
+    env_[static_cast<std::size_t>(register_var(reg))] = value;
 }
 
-void ControlWalker::assign(const isa::SetRegister& assignment) {
-    const bool counts = assignment.add && assignment.reg < isa::kRegisterCount;
-    const std::int64_t old = counts ? env_[static_cast<std::size_t>(isa::register_var(assignment.reg))] : 0;
+void ControlWalker::assign(const SetRegister& assignment) {
+    const bool counts = assignment.add && assignment.reg < kRegisterCount;
+    const std::int64_t old = counts ? env_[static_cast<std::size_t>(register_var(assignment.reg))] : 0;
     const std::int64_t value = old + assignment.value.evaluate(env_);
     if (value < assignment.lowest || value > assignment.highest) {
         throw InputError("control program " + program_.name,
@@ -38,21 +51,21 @@ void ControlWalker::assign(const isa::SetRegister& assignment) {
     set_register(assignment.reg, value);
 }
 
-void ControlWalker::enter(const isa::Loop& loop) {
+void ControlWalker::enter(const Loop& loop) {
     const std::int64_t count = loop.count.evaluate(env_);
     if (count <= 0 || !loop.body || loop.body->empty()) {
         return;
     }
-    if (depth_ >= isa::kMaxLoopDepth) {
+    if (depth_ >= kMaxLoopDepth) {
         throw InputError("control program " + program_.name,
-                         fmt::format("loops are nested deeper than {}", isa::kMaxLoopDepth));
+                         fmt::format("loops are nested deeper than {}", kMaxLoopDepth));
     }
-    env_[static_cast<std::size_t>(isa::loop_var(depth_))] = 0;
+    env_[static_cast<std::size_t>(loop_var(depth_))] = 0;
     ++depth_;
     stack_.push_back({loop.body.get(), 0, 0, count, true});
 }
 
-void ControlWalker::enter(const isa::If& branch) {
+void ControlWalker::enter(const If& branch) {
     const auto& body = branch.value.evaluate(env_) >= 0 ? branch.then_body : branch.else_body;
     if (body && !body->empty()) {
         stack_.push_back({body.get(), 0, 0, 1, false});
@@ -63,7 +76,7 @@ void ControlWalker::leave_frame() {
     Frame& frame = stack_.back();
     if (++frame.iteration < frame.count) {
         frame.at = 0;
-        env_[static_cast<std::size_t>(isa::loop_var(depth_ - 1))] = frame.iteration;
+        env_[static_cast<std::size_t>(loop_var(depth_ - 1))] = frame.iteration;
         return;
     }
     if (frame.loop) {
@@ -72,7 +85,7 @@ void ControlWalker::leave_frame() {
     stack_.pop_back();
 }
 
-const isa::Statement* ControlWalker::next() {
+const Statement* ControlWalker::next() {
     const std::uint64_t most = steps_ + kMaxFreeStatements;
     while (!stack_.empty()) {
         if (++steps_ > most) {
@@ -85,12 +98,12 @@ const isa::Statement* ControlWalker::next() {
             leave_frame();
             continue;
         }
-        const isa::Statement& statement = (*frame.block)[frame.at++];
-        if (const auto* loop = std::get_if<isa::Loop>(&statement.body)) {
+        const Statement& statement = (*frame.block)[frame.at++];
+        if (const auto* loop = std::get_if<Loop>(&statement.body)) {
             enter(*loop);
-        } else if (const auto* branch = std::get_if<isa::If>(&statement.body)) {
+        } else if (const auto* branch = std::get_if<If>(&statement.body)) {
             enter(*branch);
-        } else if (const auto* assignment = std::get_if<isa::SetRegister>(&statement.body)) {
+        } else if (const auto* assignment = std::get_if<SetRegister>(&statement.body)) {
             assign(*assignment);
         } else {
             return &statement;
@@ -99,4 +112,4 @@ const isa::Statement* ControlWalker::next() {
     return nullptr;
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::isa

@@ -7,39 +7,43 @@
 
 #include "isa/program.hpp"
 
-namespace sluice::sim {
+namespace sluice::isa {
+
+/// The variables of a processor before its program starts: its ids, and zeros. A chip's processor and those of clusters
+/// have tile 0; self is the tile number, or that of the cluster's first tile.
+[[nodiscard]] Environment processor_ids(Level level, std::int64_t unit, std::int64_t tiles_per_cluster);
 
 class ControlWalker {
 public:
-    ControlWalker(const isa::ControlProgram& program, const isa::Environment& ids);
+    ControlWalker(const ControlProgram& program, const Environment& ids);
 
     /// The next instruction, wait, signal or load_index in the order of execution; null at the end. Throws InputError
     /// if a million statements in a row are none of these: they take no time, so no limit of cycles would end them.
-    const isa::Statement* next();
-    [[nodiscard]] const isa::Environment& environment() const { return env_; }
+    const Statement* next();
+    [[nodiscard]] const Environment& environment() const { return env_; }
     /// Statements that it has walked past, and ends of blocks: what the walk itself costs.
     [[nodiscard]] std::uint64_t steps() const { return steps_; }
     void set_register(std::uint8_t reg, std::int64_t value);
-    [[nodiscard]] const isa::ControlProgram& program() const { return program_; }
+    [[nodiscard]] const ControlProgram& program() const { return program_; }
 
 private:
     struct Frame {
-        const isa::Block* block;
+        const Block* block;
         std::size_t at;
         std::int64_t iteration, count;
         bool loop;
     };
 
-    void enter(const isa::Loop& loop);
-    void enter(const isa::If& branch);
-    void assign(const isa::SetRegister& assignment);
+    void enter(const Loop& loop);
+    void enter(const If& branch);
+    void assign(const SetRegister& assignment);
     void leave_frame();
 
-    const isa::ControlProgram& program_;
-    isa::Environment env_;
+    const ControlProgram& program_;
+    Environment env_;
     std::vector<Frame> stack_;
     int depth_ = 0;
     std::uint64_t steps_ = 0;
 };
 
-}  // namespace sluice::sim
+}  // namespace sluice::isa

@@ -9,15 +9,24 @@
 
 namespace sluice::isa {
 
-const std::array<FormatInfo, 7>& all_formats() {
-    static constexpr std::array<FormatInfo, 7> kFormats{{
-        {Format::raw, "raw", 8, false, TensorRate::none, "bytes without a number format"},
-        {Format::mxfp4, "mxfp4", 4, true, TensorRate::fp4, "E2M1 with an E8M0 scale per 32"},
-        {Format::mxfp6, "mxfp6", 6, true, TensorRate::fp6, "E2M3 with an E8M0 scale per 32"},
-        {Format::mxfp8, "mxfp8", 8, true, TensorRate::fp8, "E4M3 with an E8M0 scale per 32"},
-        {Format::e4m3, "e4m3", 8, false, TensorRate::fp8, "E4M3, scaled per tensor"},
-        {Format::bf16, "bf16", 16, false, TensorRate::bf16, "bfloat16"},
-        {Format::fp32, "fp32", 32, false, TensorRate::none, "IEEE binary32"},
+const std::array<FormatInfo, kFormatCount>& all_formats() {
+    using N = Number;
+    using R = TensorRate;
+    static constexpr std::array<FormatInfo, kFormatCount> kFormats{{
+        {Format::raw, "raw", N::fp32, 8, false, R::none, "bytes without a number format"},
+        {Format::mxfp4, "mxfp4", N::e2m1, 4, true, R::fp4, "E2M1 with an E8M0 scale per 32"},
+        {Format::mxfp4_e1m2, "mxfp4_e1m2", N::e1m2, 4, true, R::fp4, "E1M2 with an E8M0 scale per 32"},
+        {Format::mxfp6, "mxfp6", N::e2m3, 6, true, R::fp6, "E2M3 with an E8M0 scale per 32"},
+        {Format::mxfp6_e3m2, "mxfp6_e3m2", N::e3m2, 6, true, R::fp6, "E3M2 with an E8M0 scale per 32"},
+        {Format::mxfp8, "mxfp8", N::e4m3, 8, true, R::fp8, "E4M3 with an E8M0 scale per 32"},
+        {Format::mxfp8_e5m2, "mxfp8_e5m2", N::e5m2, 8, true, R::fp8, "E5M2 with an E8M0 scale per 32"},
+        {Format::e2m3, "e2m3", N::e2m3, 6, false, R::fp6, "E2M3, scaled per tensor"},
+        {Format::e3m2, "e3m2", N::e3m2, 6, false, R::fp6, "E3M2, scaled per tensor"},
+        {Format::e4m3, "e4m3", N::e4m3, 8, false, R::fp8, "E4M3, scaled per tensor"},
+        {Format::e5m2, "e5m2", N::e5m2, 8, false, R::fp8, "E5M2, scaled per tensor"},
+        {Format::bf16, "bf16", N::bf16, 16, false, R::bf16, "bfloat16"},
+        {Format::fp16, "fp16", N::fp16, 16, false, R::bf16, "IEEE binary16"},
+        {Format::fp32, "fp32", N::fp32, 32, false, R::none, "IEEE binary32"},
     }};
     return kFormats;
 }
@@ -62,10 +71,10 @@ Bytes row_bytes(Format format, std::int64_t elements) {
 TensorRate tensor_rate(Format a, Format b, const std::string& where) {
     const TensorRate rate_a = info(a).rate;
     const TensorRate rate_b = info(b).rate;
-    const bool mixes_bf16 = (rate_a == TensorRate::bf16) != (rate_b == TensorRate::bf16);
-    if (rate_a == TensorRate::none || rate_b == TensorRate::none || mixes_bf16) {
-        throw InputError(where, fmt::format("the tensor unit does not multiply {} by {}; it takes bf16 x bf16, or any "
-                                            "two of mxfp4, mxfp6, mxfp8, e4m3",
+    const bool wide = rate_a == TensorRate::bf16 || rate_b == TensorRate::bf16;
+    if (rate_a == TensorRate::none || rate_b == TensorRate::none || (wide && a != b)) {
+        throw InputError(where, fmt::format("the tensor unit does not multiply {} by {}; it takes bf16 x bf16, fp16 x "
+                                            "fp16, or any two of the 4- to 8-bit formats",
                                             name(a), name(b)));
     }
     return std::max(rate_a, rate_b);

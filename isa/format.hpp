@@ -8,11 +8,28 @@
 #include <string>
 #include <string_view>
 
+#include "isa/number/number.hpp"
 #include "isa/units.hpp"
 
 namespace sluice::isa {
 
-enum class Format : std::uint8_t { raw, mxfp4, mxfp6, mxfp8, e4m3, bf16, fp32 };
+enum class Format : std::uint8_t {
+    raw,
+    mxfp4,
+    mxfp4_e1m2,
+    mxfp6,
+    mxfp6_e3m2,
+    mxfp8,
+    mxfp8_e5m2,
+    e2m3,
+    e3m2,
+    e4m3,
+    e5m2,
+    bf16,
+    fp16,
+    fp32
+};
+constexpr std::size_t kFormatCount = 14;
 
 /// What the TTU's rate depends on.
 enum class TensorRate : std::uint8_t { none, fp4, fp6, fp8, bf16 };
@@ -25,6 +42,7 @@ constexpr std::int64_t kAccumulatorBlockBytes = kBlockEdge * kBlockEdge * 4;
 struct FormatInfo {
     Format format;
     std::string_view name;
+    Number element;  ///< of raw: none, it holds bytes
     int element_bits;
     bool block_scaled;  ///< one E8M0 byte per 32 elements along k
     TensorRate rate;
@@ -32,7 +50,7 @@ struct FormatInfo {
 };
 
 /// All formats, in the order of the enumeration.
-[[nodiscard]] const std::array<FormatInfo, 7>& all_formats();
+[[nodiscard]] const std::array<FormatInfo, kFormatCount>& all_formats();
 [[nodiscard]] const FormatInfo& info(Format format);
 [[nodiscard]] std::string_view name(Format format);
 
@@ -50,7 +68,7 @@ struct FormatInfo {
 [[nodiscard]] Bytes row_bytes(Format format, std::int64_t elements);
 
 /// The rate at which a macro with these operands runs: the wider operand sets it. Throws InputError for a pair that the
-/// TTU does not take (BF16 mixes with nothing).
+/// TTU does not take (the 16-bit formats mix with nothing).
 [[nodiscard]] TensorRate tensor_rate(Format a, Format b, const std::string& where);
 
 /// "fp4", "fp6", "fp8", "bf16".

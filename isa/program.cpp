@@ -188,6 +188,16 @@ std::string_view name(Engine engine) {
     return "?";
 }
 
+Bytes tensor_bytes(const RegionTensor& tensor) {
+    const auto rows = static_cast<Bytes>(tensor.rows);
+    if (tensor.row_major) {
+        const Bytes bits = static_cast<Bytes>(tensor.cols) * static_cast<Bytes>(info(tensor.format).element_bits);
+        return rows * ceil_div<Bytes>(bits, 8);
+    }
+    const auto blocks = [](std::int64_t size) { return static_cast<Bytes>(ceil_div(size, kBlockEdge)); };
+    return blocks(tensor.rows) * blocks(tensor.cols) * block_bytes(tensor.format);
+}
+
 std::string_view name(VectorOp op) {
     switch (op) {
         case VectorOp::load: return "load";
@@ -209,6 +219,7 @@ std::string_view name(VectorOp op) {
         case VectorOp::row_sum: return "row_sum";
         case VectorOp::row_max: return "row_max";
         case VectorOp::group_max_abs: return "group_max_abs";
+        case VectorOp::block_scale: return "block_scale";
     }
     return "?";
 }

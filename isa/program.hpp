@@ -12,6 +12,7 @@
 
 #include "isa/affine.hpp"
 #include "isa/format.hpp"
+#include "isa/number/block_scale.hpp"
 #include "isa/units.hpp"
 
 namespace sluice::isa {
@@ -96,9 +97,11 @@ struct DmaMacro {
 
 /// C[mb x nb] (+)= A[mb x kb] * B[nb x kb]^T in 32 x 32 blocks. Operands lie in the tile's own TSRAM at byte offsets;
 /// strides are bytes between blocks. C is FP32 in the output region. Loops run m, n, k with k innermost; a C block is
-/// read (if accumulate) and written once per macro.
+/// read (if accumulate) and written once per macro. Of the last block row of A and C only `last_rows` rows are read and
+/// written; the time is that of a whole one. isa/number/README.md states the arithmetic.
 struct TensorMacro {
     Affine mb = 1, nb = 1, kb = 1;
+    std::int64_t last_rows = kBlockEdge;
     Affine a_offset, b_offset, c_offset;
     std::int64_t a_stride_m = 0, a_stride_k = 0;
     std::int64_t b_stride_n = 0, b_stride_k = 0;
@@ -117,6 +120,8 @@ struct VectorOperand {
     Affine offset;                  ///< in the tile's own TSRAM
     std::int64_t row_stride = 0;    ///< bytes between rows (row-major), or between 32-row block rows (blocked)
     std::int64_t block_stride = 0;  ///< bytes between 32 x 32 blocks of one block row; 0 = row-major
+    std::int64_t block_rows =
+        kBlockEdge;  ///< rows that a block holds: fewer in a packed block, whose scales follow them
     friend bool operator==(const VectorOperand&, const VectorOperand&) = default;
 };
 struct VectorMacro {
@@ -131,7 +136,9 @@ struct VectorMacro {
 
 enum class ReshapeKind : std::uint8_t { pack_blocks, unpack_blocks, transpose_blocks };
 
-/// Rearranges rows x cols elements between row-major and blocked layout inside the tile's TSRAM.
+/// Rearranges rows x cols elements of the source between row-major and blocked layout inside the tile's TSRAM, or
+/// transposes blocks within a blocked layout (the destination has cols x rows). Blocks of a block row are contiguous.
+/// The formats are the same, or both unscaled and of at least 8 bits, and elements are converted on the way.
 struct ReshapeMacro {
     ReshapeKind kind = ReshapeKind::pack_blocks;
     Affine rows = 1, cols = 1;
@@ -171,9 +178,9 @@ struct Instruction {
 // ---- vector programs ----------------------------------------------------------------------------------------------
 
 enum class VectorOp : std::uint8_t {
-    load,       ///< d = operand[k], converted to fp32 on the way
-    store,      ///< operand[k] = a (converted on store: one slot unless fp32)
-    load_row,   ///< d = operand[k], one value a row, broadcast along the row
+    load,      ///< d = operand[k], converted to fp32 on the way
+    store,     ///< operand[k] = a (converted on store: one slot unless fp32); a block-scaled format: a / b, and scale b
+    load_row,  ///< d = operand[k], one value a row, broadcast along the row
     store_row,  ///< operand[k] = a, one value a row
     load_col,   ///< d = operand[k], one value a column, the same in every row
     constant,   ///< d = value
@@ -186,10 +193,11 @@ enum class VectorOp : std::uint8_t {
     exp,
     reciprocal,
     rsqrt,
-    mask,     ///< d = a where the macro's mask keeps the column, else -infinity
-    row_sum,  ///< reduction along the row, one value a row
-    row_max,
-    group_max_abs,  ///< max |a| over each 32 columns (block scale)
+    mask,           ///< d = a where the macro's mask keeps the column, else -infinity
+    row_sum,        ///< reduction along the row, one value a row: in binary64 in ascending columns, rounded once
+    row_max,        ///< NaN if there is one
+    group_max_abs,  ///< max |a| over each 32 columns
+    block_scale,    ///< power of two that scales elements of `format`, from the largest magnitude a of their group
 };
 
 struct VectorStep {
@@ -197,13 +205,16 @@ struct VectorStep {
     std::int8_t dst = -1;  ///< value register written
     std::int8_t a = -1, b = -1, c = -1;
     std::int8_t operand = -1;      ///< memory operand of loads and stores
-    Format format = Format::fp32;  ///< memory format of loads and stores
+    Format format = Format::fp32;  ///< memory format of loads and stores; of `block_scale`, that of the store
     double value = 0.0;            ///< of `constant`
+    ScaleRounding rounding = ScaleRounding::floor;  ///< of `block_scale`
     friend bool operator==(const VectorStep&, const VectorStep&) = default;
 };
 
 /// One pass over the elements: every step for every element, then the reductions are available to the next pass.
-/// `per_row`: the pass touches one value per row (cols = 1).
+/// `per_row`: the pass touches one value per row (cols = 1). Rows are independent of one another. Values are FP32,
+/// every operation is rounded once to nearest even (exp, reciprocal and rsqrt from their binary64 value); only values
+/// of a row (reductions, load_row, what a per_row pass computes, constants) live on in later passes.
 struct VectorPass {
     bool per_row = false;
     std::vector<VectorStep> steps;
@@ -271,6 +282,17 @@ struct ControlProgram {
 
 // ---- the whole ----------------------------------------------------------------------------------------------------
 
+/// What a region holds, for runs on values: a matrix of which each row is contiguous, or in 32 x 32 blocks, row by row
+/// of blocks.
+struct RegionTensor {
+    std::int64_t rows = 1, cols = 1;
+    Format format = Format::fp32;
+    bool row_major = false;
+    friend bool operator==(const RegionTensor&, const RegionTensor&) = default;
+};
+/// Bytes that it takes, whole blocks and bytes.
+[[nodiscard]] Bytes tensor_bytes(const RegionTensor& tensor);
+
 /// A named piece of memory: what lies where. For csram and tsram it exists in every unit of [first_unit,
 /// first_unit + units).
 struct Region {
@@ -280,6 +302,9 @@ struct Region {
     std::int64_t units = 1;
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
+    std::optional<RegionTensor> holds;  ///< none: bytes
+    bool input = false;                 ///< written by the host before the run
+    bool output = false;                ///< read by the host after it
     friend bool operator==(const Region&, const Region&) = default;
 };
 

@@ -13,6 +13,7 @@ namespace sluice::isa {
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 48;  ///< any count, offset or stride: sums of a few stay in int64
+constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  ///< of one side of a matrix
 constexpr int kMaxNesting = 64;
 
 template <class Enum, std::size_t N>
@@ -31,11 +32,12 @@ constexpr std::array kLevels{Level::tile, Level::cluster, Level::chip};
 constexpr std::array kSpaces{Space::hbm, Space::csram, Space::tsram};
 constexpr std::array kEngines{Engine::tdma, Engine::ttu, Engine::tvp, Engine::reshaper, Engine::cdma};
 constexpr std::array kKinds{ReshapeKind::pack_blocks, ReshapeKind::unpack_blocks, ReshapeKind::transpose_blocks};
-constexpr std::array kOps{VectorOp::load,     VectorOp::store,      VectorOp::load_row,     VectorOp::store_row,
-                          VectorOp::load_col, VectorOp::constant,   VectorOp::add,          VectorOp::sub,
-                          VectorOp::mul,      VectorOp::fma,        VectorOp::max,          VectorOp::min,
-                          VectorOp::exp,      VectorOp::reciprocal, VectorOp::rsqrt,        VectorOp::mask,
-                          VectorOp::row_sum,  VectorOp::row_max,    VectorOp::group_max_abs};
+constexpr std::array kOps{VectorOp::load,     VectorOp::store,      VectorOp::load_row,      VectorOp::store_row,
+                          VectorOp::load_col, VectorOp::constant,   VectorOp::add,           VectorOp::sub,
+                          VectorOp::mul,      VectorOp::fma,        VectorOp::max,           VectorOp::min,
+                          VectorOp::exp,      VectorOp::reciprocal, VectorOp::rsqrt,         VectorOp::mask,
+                          VectorOp::row_sum,  VectorOp::row_max,    VectorOp::group_max_abs, VectorOp::block_scale};
+constexpr std::array kRoundings{ScaleRounding::floor, ScaleRounding::ceil, ScaleRounding::even};
 
 class Reader {
 public:
@@ -98,6 +100,17 @@ private:
         region.offset = static_cast<std::uint64_t>(in_.integer("an offset", 0, kMost));
         in_.expect("bytes");
         region.bytes = static_cast<std::uint64_t>(in_.integer("a size", 0, kMost));
+        if (in_.accept("holds")) {
+            RegionTensor tensor;
+            tensor.rows = in_.integer("a number of rows", 1, kMostElements);
+            in_.expect("x");
+            tensor.cols = in_.integer("a number of columns", 1, kMostElements);
+            tensor.format = format();
+            tensor.row_major = in_.accept("row_major");
+            region.holds = tensor;
+        }
+        region.input = in_.accept("input");
+        region.output = in_.accept("output");
         program_.regions.push_back(region);
     }
 
@@ -196,6 +209,10 @@ private:
                 break;
             }
             *argument = number;
+        }
+        if (step.op == VectorOp::block_scale) {
+            step.format = format();
+            step.rounding = choose(in_, "a scale rounding", kRoundings);
         }
         return step;
     }
@@ -403,6 +420,9 @@ private:
         macro.nb = affine();
         in_.expect("x");
         macro.kb = affine();
+        if (in_.accept("last_rows")) {
+            macro.last_rows = in_.integer("a number of rows", 1, kBlockEdge);
+        }
         in_.expect("a");
         macro.a_offset = bracketed();
         in_.expect("strides");
@@ -441,6 +461,9 @@ private:
             in_.expect("strides");
             operand.row_stride = stride();
             operand.block_stride = stride();
+            if (in_.accept("block_rows")) {
+                operand.block_rows = in_.integer("a number of rows", 1, kBlockEdge);
+            }
             macro.operands.push_back(operand);
         }
         if (in_.accept("mask")) {

@@ -65,6 +65,7 @@ struct MacroText {
     }
     std::string operator()(const TensorMacro& macro) const {
         std::string out = fmt::format("tensor {} x {} x {}", text(macro.mb), text(macro.nb), text(macro.kb));
+        out += macro.last_rows != kBlockEdge ? fmt::format(" last_rows {}", macro.last_rows) : "";
         out += fmt::format(" a [{}] strides {} {} {}", text(macro.a_offset), macro.a_stride_m, macro.a_stride_k,
                            name(macro.a_format));
         out += fmt::format(" b [{}] strides {} {} {}", text(macro.b_offset), macro.b_stride_n, macro.b_stride_k,
@@ -83,6 +84,7 @@ struct MacroText {
         for (const VectorOperand& operand : macro.operands) {
             out += fmt::format(" operand [{}] strides {} {}", text(operand.offset), operand.row_stride,
                                operand.block_stride);
+            out += operand.block_rows != kBlockEdge ? fmt::format(" block_rows {}", operand.block_rows) : "";
         }
         if (macro.mask_limit != Affine(0) || macro.mask_by_row) {
             out += fmt::format(" mask {}{}", text(macro.mask_limit), macro.mask_by_row ? " by_row" : "");
@@ -106,8 +108,7 @@ public:
                              node.stride, node.first_layer));
         }
         for (const Region& region : program.regions) {
-            line(fmt::format("region {} {} units {} from {} offset {} bytes {}", quoted(region.name),
-                             name(region.space), region.units, region.first_unit, region.offset, region.bytes));
+            line(region_text(region));
         }
         for (const IndexTable& table : program.tables) {
             line(fmt::format("table {} count {} range {}..{} source {} seed {}", quoted(table.name), table.count,
@@ -134,6 +135,18 @@ private:
         out_.append(static_cast<std::size_t>(depth_) * 2, ' ');
         out_ += content;
         out_ += '\n';
+    }
+
+    static std::string region_text(const Region& region) {
+        std::string out = fmt::format("region {} {} units {} from {} offset {} bytes {}", quoted(region.name),
+                                      name(region.space), region.units, region.first_unit, region.offset, region.bytes);
+        if (region.holds) {
+            out += fmt::format(" holds {} x {} {}{}", region.holds->rows, region.holds->cols,
+                               name(region.holds->format), region.holds->row_major ? " row_major" : "");
+        }
+        out += region.input ? " input" : "";
+        out += region.output ? " output" : "";
+        return out;
     }
 
     void write(const VectorProgram& program) {
@@ -168,6 +181,9 @@ private:
             if (argument >= 0) {
                 out += fmt::format(" v{}", argument);
             }
+        }
+        if (step.op == VectorOp::block_scale) {
+            out += fmt::format(" {} {}", name(step.format), name(step.rounding));
         }
         return out;
     }

@@ -128,6 +128,12 @@ private:
             if (region.offset > size || region.bytes > size - region.offset) {
                 note(fmt::format("ends at {}, the memory has {} bytes", region.offset + region.bytes, size));
             }
+            if (region.space != Space::hbm && (region.input || region.output)) {
+                note("cannot be input or output: the host sees HBM alone");
+            }
+            if (region.holds) {
+                check_tensor(*region.holds, region.bytes);
+            }
         }
         std::set<std::tuple<Level, std::int64_t, std::int64_t>> initialised;
         for (const SemInit& init : program_.semaphores) {
@@ -156,14 +162,33 @@ private:
         }
     }
 
+    void check_tensor(const RegionTensor& tensor, Bytes bytes) {
+        const FormatInfo& format = info(tensor.format);
+        if (format.format == Format::raw || (tensor.row_major && format.block_scaled)) {
+            note(fmt::format("cannot hold {}{}", format.name, tensor.row_major ? " row_major" : ""));
+        } else if (tensor_bytes(tensor) > bytes) {
+            note(fmt::format("holds {} x {} {}, {} bytes, but has {}", tensor.rows, tensor.cols, format.name,
+                             tensor_bytes(tensor), bytes));
+        }
+    }
+
+    /// What a value register of a vector program holds: one value a row lives on in later passes, one an element or a
+    /// sum that is still being formed does not.
+    struct Value {
+        std::size_t pass = 0;
+        bool of_row = false;
+        bool reduction = false;
+    };
+    using Values = std::map<int, Value>;
+
     void check(const VectorProgram& vector) {
-        std::set<int> defined;
+        Values values;
         std::int64_t operands = 0;
-        for (const VectorPass& pass : vector.passes) {
-            for (const VectorStep& step : pass.steps) {
-                check_step(step, defined);
+        for (std::size_t pass = 0; pass < vector.passes.size(); ++pass) {
+            for (const VectorStep& step : vector.passes[pass].steps) {
+                check_step(step, values, pass);
                 if (step.dst >= 0) {
-                    defined.insert(step.dst);
+                    values[step.dst] = result_of(step, vector.passes[pass].per_row, values, pass);
                 }
                 operands = std::max<std::int64_t>(operands, step.operand + 1);
             }
@@ -171,7 +196,22 @@ private:
         vector_operands_[vector.name] = operands;
     }
 
-    void check_step(const VectorStep& step, const std::set<int>& defined) {
+    static Value result_of(const VectorStep& step, bool per_row, const Values& values, std::size_t pass) {
+        if (step.op == VectorOp::row_sum || step.op == VectorOp::row_max) {
+            return {pass, true, true};
+        }
+        if (per_row || step.op == VectorOp::load_row || step.op == VectorOp::constant) {
+            return {pass, true, false};
+        }
+        bool of_row = step.operand < 0 && step.op != VectorOp::mask;
+        for (const std::int8_t argument : {step.a, step.b, step.c}) {
+            const auto found = values.find(argument);
+            of_row = of_row && (argument < 0 || (found != values.end() && found->second.of_row));
+        }
+        return {pass, of_row, false};
+    }
+
+    void check_step(const VectorStep& step, const Values& values, std::size_t pass) {
         const int arguments = (step.a >= 0 ? 1 : 0) + (step.b >= 0 ? 1 : 0) + (step.c >= 0 ? 1 : 0);
         int wanted = 1;
         bool defines = true;
@@ -186,6 +226,7 @@ private:
             case VectorOp::constant: wanted = 0; break;
             case VectorOp::store:
             case VectorOp::store_row:
+                wanted = step.op == VectorOp::store && info(step.format).block_scaled ? 2 : 1;
                 defines = false;
                 memory = true;
                 break;
@@ -204,10 +245,29 @@ private:
         if (memory && step.format == Format::raw) {
             note(fmt::format("{} needs a number format", name(step.op)));
         }
+        const FormatInfo& format = info(step.format);
+        const bool whole_rows = step.op == VectorOp::load || step.op == VectorOp::store;
+        if (memory && !whole_rows && (format.block_scaled || format.element_bits < 8)) {
+            note(fmt::format("{} takes single values of at least 8 bits, not {}", name(step.op), format.name));
+        }
+        if (step.op == VectorOp::block_scale && !format.block_scaled) {
+            note(fmt::format("block_scale is for block-scaled formats, {} is none", format.name));
+        }
         for (const std::int8_t argument : {step.a, step.b, step.c}) {
-            if (argument >= 0 && !defined.contains(argument)) {
-                note(fmt::format("v{} is used before it is defined", argument));
+            if (argument >= 0) {
+                check_use(argument, values, pass);
             }
+        }
+    }
+
+    void check_use(std::int8_t argument, const Values& values, std::size_t pass) {
+        const auto found = values.find(argument);
+        if (found == values.end()) {
+            note(fmt::format("v{} is used before it is defined", argument));
+        } else if (found->second.pass == pass && found->second.reduction) {
+            note(fmt::format("v{} is a reduction of this pass: it is there for the next one", argument));
+        } else if (found->second.pass != pass && !found->second.of_row) {
+            note(fmt::format("v{} holds elements of an earlier pass: only values of a row live on", argument));
         }
     }
 
@@ -392,6 +452,15 @@ public:
         } catch (const InputError& error) {
             note(error.what());
         }
+        if (macro.b_transposed && info(macro.b_format).block_scaled) {
+            note(fmt::format("b cannot be transposed: the scales of {} run along k", name(macro.b_format)));
+        }
+        if (macro.a_format == Format::fp16 && chip_.ttu.takes_fp16 == 0) {
+            note("the chip's tensor unit does not take fp16 (ttu.takes_fp16)");
+        }
+        if (macro.last_rows < 1 || macro.last_rows > kBlockEdge) {
+            note(fmt::format("{} rows of the last block row, allowed is 1..{}", macro.last_rows, kBlockEdge));
+        }
         const std::optional<Interval> m = require(macro.mb, 1, kAnything, "block rows");
         const std::optional<Interval> n = require(macro.nb, 1, kAnything, "block columns");
         const std::optional<Interval> k = require(macro.kb, 1, kAnything, "k blocks");
@@ -427,6 +496,7 @@ public:
         }
         if (rows && cols) {
             check_operands(macro, rows->highest, cols->highest);
+            check_groups(macro);
         }
     }
     void operator()(const ReshapeMacro& macro) {
@@ -437,6 +507,17 @@ public:
         const std::optional<Interval> cols = require(macro.cols, 1, kAnything, "cols");
         if (!rows || !cols) {
             return;
+        }
+        const auto converts = [](const FormatInfo& format) {
+            return !format.block_scaled && format.element_bits >= 8 && format.format != Format::raw;
+        };
+        const FormatInfo& from = info(macro.src_format);
+        const FormatInfo& to = info(macro.dst_format);
+        if (from.format != to.format && !(converts(from) && converts(to))) {
+            note(fmt::format("the reshaper does not convert {} to {}", from.name, to.name));
+        }
+        if (from.block_scaled && macro.kind == ReshapeKind::transpose_blocks) {
+            note(fmt::format("{} cannot be transposed: its scales run along the rows", from.name));
         }
         const auto side = [&](const char* what, const Affine& offset, std::int64_t stride, Format format,
                               bool blocked) {
@@ -472,13 +553,39 @@ private:
                 } else if (step.op == VectorOp::load_col) {
                     steps.clear();
                 } else if (operand.block_stride != 0) {
-                    const std::int64_t held = std::min(rows, kBlockEdge);
-                    steps = {{ceil_div(rows, kBlockEdge), operand.row_stride},
+                    steps = {{ceil_div(rows, operand.block_rows), operand.row_stride},
                              {ceil_div(cols, kBlockEdge), operand.block_stride}};
+                    // With scales the last row's bytes lie at the end of the block, else right after its own row.
+                    const std::int64_t held =
+                        format.block_scaled ? operand.block_rows : std::min(rows, operand.block_rows);
                     size = held * (kBlockEdge * format.element_bits / 8 + (format.block_scaled ? 1 : 0));
                 }
                 check_blocks(fmt::format("operand {}", step.operand).c_str(), operand.offset, steps, size,
                              chip_.tsram.bytes, 1);
+            }
+        }
+    }
+
+    /// Elements of less than a byte and groups that share a scale are worked on whole.
+    void check_groups(const VectorMacro& macro) {
+        const Affine& cols = macro.cols;
+        bool whole = cols.ring == 0 && cols.base % kBlockEdge == 0;
+        for (const Term& term : cols.terms) {
+            whole = whole && term.stride % kBlockEdge == 0;
+        }
+        for (const VectorPass& pass : find_vector_program(program_, macro.program).passes) {
+            for (const VectorStep& step : pass.steps) {
+                if (step.operand < 0 || step.operand >= static_cast<std::int64_t>(macro.operands.size())) {
+                    continue;
+                }
+                const VectorOperand& operand = macro.operands[static_cast<std::size_t>(step.operand)];
+                const FormatInfo& format = info(step.format);
+                if ((format.block_scaled || format.element_bits < 8) && !whole) {
+                    note(fmt::format("cols must be a multiple of {} for {}", kBlockEdge, format.name));
+                }
+                if (format.block_scaled && operand.block_stride == 0) {
+                    note(fmt::format("operand {} must be in blocks: {} has block scales", step.operand, format.name));
+                }
             }
         }
     }

@@ -41,7 +41,7 @@ std::int64_t Allocator::take(const std::string& name, std::int64_t bytes, std::i
                         std::min(at, capacity_), capacity_, at > capacity_ ? 0 : capacity_ - at));
     }
     if (size > 0) {
-        regions_.push_back({name, space_, 0, units_, at, size});
+        regions_.push_back({name, space_, 0, units_, at, size, {}, false, false});
     }
     next_ = at + size;
     return static_cast<std::int64_t>(at);

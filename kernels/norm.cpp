@@ -64,10 +64,10 @@ void unit(Emitter& emit, const Norm& norm, const Affine& row_block, const Affine
     macro.program = emit.vectors.add(rms_norm_program(norm.out, norm.width, norm.epsilon));
     macro.rows = rows;
     macro.cols = norm.width;
-    macro.operands = {VectorOperand{emit.memory.in.at(), rows * 64 * blocks, rows * 64},
+    macro.operands = {VectorOperand{emit.memory.in.at(), rows * 64 * blocks, rows * 64, rows},
                       VectorOperand{emit.memory.norm_weights, 0, 0},
                       VectorOperand{emit.memory.out.at(), blocks * packed_block_bytes(norm.out, rows),
-                                    packed_block_bytes(norm.out, rows)}};
+                                    packed_block_bytes(norm.out, rows), rows}};
     emit.tile.issue(queue::kVector, {{own_tile_sem(tile_sem::in_full), 1}, {own_tile_sem(tile_sem::out_free), 1}},
                     macro, {{own_tile_sem(tile_sem::in_free), 1}, {own_tile_sem(tile_sem::out_full), 1}}, norm.name);
 

@@ -44,13 +44,16 @@ public:
         step.c = static_cast<std::int8_t>(c);
         return define(step);
     }
-    /// Stores `value` in blocks; a block-scaled format first finds each group's largest magnitude.
+    /// Stores `value` in blocks; a block-scaled format first finds each group's scale.
     void store_blocks(int operand, int value, Format format) {
-        if (isa::info(format).block_scaled) {
-            const int largest = op(VectorOp::group_max_abs, value);
-            value = op(VectorOp::mul, value, largest);
+        if (!isa::info(format).block_scaled) {
+            store(VectorOp::store, operand, value, format);
+            return;
         }
+        const int power = op(VectorOp::block_scale, op(VectorOp::group_max_abs, value));
+        pass_.steps.back().format = format;
         store(VectorOp::store, operand, value, format);
+        pass_.steps.back().b = static_cast<std::int8_t>(power);
     }
     [[nodiscard]] VectorPass finish() { return std::move(pass_); }
     /// Registers live on across the passes of a program.

@@ -21,15 +21,9 @@ std::uint64_t count_instructions(const isa::ChipSpec& chip, const isa::Program& 
     for (const isa::IndexTable& table : program.tables) {
         tables.emplace(table.name, &table);
     }
-    const std::int64_t tiles = chip.soc.tiles_per_cluster;
     for (const isa::ControlProgram& control : program.controls) {
         for (std::int64_t unit = control.first; unit < control.first + control.count; ++unit) {
-            const bool on_tile = control.level == isa::Level::tile;
-            isa::Environment ids{};
-            ids[static_cast<std::size_t>(isa::Var::tile)] = on_tile ? unit % tiles : 0;
-            ids[static_cast<std::size_t>(isa::Var::cluster)] = on_tile ? unit / tiles : unit;
-            ids[static_cast<std::size_t>(isa::Var::self)] = on_tile ? unit : unit * tiles;
-            ControlWalker walker(control, ids);
+            isa::ControlWalker walker(control, isa::processor_ids(control.level, unit, chip.soc.tiles_per_cluster));
             while (const isa::Statement* statement = walker.next()) {
                 if (steps + walker.steps() > kMaxCountedSteps) {
                     return 0;

@@ -11,16 +11,7 @@ namespace sluice::sim {
 ControlProcessor::ControlProcessor(const sc_core::sc_module_name& name, EngineContext& context, Location location,
                                    LaneSet lanes)
     : sc_module(name), context_(context), location_(location), lanes_(std::move(lanes)), path_(this->name()) {
-    const std::int64_t tiles = context.chip.soc.tiles_per_cluster;
-    const auto set = [&](isa::Var var, std::int64_t value) { ids_[static_cast<std::size_t>(var)] = value; };
-    if (location.level == isa::Level::tile) {
-        set(isa::Var::tile, location.unit % tiles);
-        set(isa::Var::cluster, location.unit / tiles);
-        set(isa::Var::self, location.unit);
-    } else if (location.level == isa::Level::cluster) {
-        set(isa::Var::cluster, location.unit);
-        set(isa::Var::self, location.unit * tiles);
-    }
+    ids_ = isa::processor_ids(location.level, location.unit, context.chip.soc.tiles_per_cluster);
 }
 
 void ControlProcessor::load(const isa::ControlProgram& program) {

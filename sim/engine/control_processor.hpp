@@ -8,7 +8,7 @@
 #include <systemc>
 #include <vector>
 
-#include "sim/engine/control_walker.hpp"
+#include "isa/control_walker.hpp"
 #include "sim/engine/lane.hpp"
 
 namespace sluice::sim {
@@ -61,7 +61,7 @@ private:
     isa::Environment ids_{};
     const isa::ControlProgram* program_ = nullptr;
     std::string where_;
-    std::vector<ControlWalker> walker_;  // none before the start
+    std::vector<isa::ControlWalker> walker_;  // none before the start
     const isa::Statement* statement_ = nullptr;
     Lane* lane_ = nullptr;
     SemTake wait_;

@@ -40,7 +40,11 @@ Program everything() {
     p.name = "every \"thing\" \\ \n \xc3\xa9";
     p.chip = "toy";
     p.nodes = {{0, 1, 1, 0, "first"}, {1, 3, 2, 5, "layers.{}.x"}};
-    p.regions = {{"weights", Space::hbm, 0, 1, 4096, 1u << 20}, {"ring", Space::tsram, 1, 1, 0, 4096}};
+    p.regions = {
+        {"weights", Space::hbm, 0, 1, 4096, 1u << 20, RegionTensor{33, 65, Format::mxfp6_e3m2, false}, true, false},
+        {"both", Space::hbm, 0, 1, 0, 4096, RegionTensor{7, 5, Format::fp16, true}, true, true},
+        {"results", Space::hbm, 0, 1, 0, 64, std::nullopt, false, true},
+        {"ring", Space::tsram, 1, 1, 0, 4096, std::nullopt, false, false}};
     p.tables = {{"pages", 100, 3, 9, "uniform", ~std::uint64_t{0}}, {"tokens", 7, 0, 0, "sequence", 1}};
     p.semaphores = {{{0, Level::tile, 1, 63}, 1, 65535}, {{0, Level::chip, 0, 255}, 1, 0}};
 
@@ -81,6 +85,14 @@ Program everything() {
         step.a = 3;
         define(step);
     }
+    for (const ScaleRounding rounding : {ScaleRounding::floor, ScaleRounding::ceil, ScaleRounding::even}) {
+        VectorStep step;
+        step.op = VectorOp::block_scale;
+        step.a = 3;
+        step.format = Format::mxfp8_e5m2;
+        step.rounding = rounding;
+        define(step);
+    }
     VectorPass rows{true, {}};
     for (const VectorOp op : {VectorOp::store, VectorOp::store_row}) {
         VectorStep step;
@@ -106,6 +118,7 @@ Program everything() {
     plain.run_bytes = 32;
 
     TensorMacro tensor;
+    tensor.last_rows = 31;
     tensor.mb = 2, tensor.nb = variable(Var::r15, 3), tensor.kb = Affine(1, {{Var::i0, 1}});
     tensor.a_offset = ring(32, {{Var::r0, 64}}, 128, -64);
     tensor.b_offset = 64, tensor.c_offset = variable(Var::i1, -4096);
@@ -118,7 +131,7 @@ Program everything() {
     VectorMacro macro;
     macro.program = "all";
     macro.rows = 32, macro.cols = variable(Var::i0, 32);
-    macro.operands = {{Affine(0), -256, 0}, {ring(64, {}, 32, 0), 64, 2048}, {}};
+    macro.operands = {{Affine(0), -256, 0}, {ring(64, {}, 32, 0), 64, 2048, 7}, {}};
     macro.mask_limit = Affine(-3, {{Var::i1, 32}});
     macro.mask_by_row = true;
     VectorMacro masked;

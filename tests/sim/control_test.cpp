@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "isa/errors.hpp"
-#include "sim/engine/control_walker.hpp"
+#include "isa/control_walker.hpp"
 #include "sim/run.hpp"
 #include "tests/sim/test_chip.hpp"
 
@@ -45,7 +45,7 @@ TEST_CASE("a walk unrolls loops, conditionals and registers") {
     const isa::SetRegister add{0, true, 10, 0, 60};
     const isa::ControlProgram p =
         control(isa::Level::tile, 0, 1, {loop(3, {loop(of(isa::Var::i0, 1, 1), {{branch}, {add}})})});
-    sim::ControlWalker walker(p, {});
+    isa::ControlWalker walker(p, {});
     std::int64_t reg = 0;
     for (std::int64_t i0 = 0; i0 < 3; ++i0) {
         for (std::int64_t i1 = 0; i1 <= i0; ++i1, reg += 10) {
@@ -64,7 +64,7 @@ TEST_CASE("a register that leaves its declared range stops the run") {
     const auto counted = [](std::int64_t turns) {
         const isa::ControlProgram p =
             control(isa::Level::tile, 0, 1, {loop(turns, {{isa::SetRegister{0, true, 2, 0, 6}}})}, "counter");
-        return sim::ControlWalker(p, {}).next();
+        return isa::ControlWalker(p, {}).next();
     };
     CHECK(counted(3) == nullptr);
     CHECK_THROWS_WITH(counted(4), Contains("control program counter") && Contains("r0 becomes 8") && Contains("0..6"));
@@ -74,28 +74,28 @@ TEST_CASE("a program that loops without issuing anything is stopped") {
     const auto first = [](isa::Block body) {
         const isa::ControlProgram p =
             control(isa::Level::tile, 0, 1, {loop(1'000'000'000'000, std::move(body)), fence(tdma())}, "spinner");
-        return sim::ControlWalker(p, {}).next();
+        return isa::ControlWalker(p, {}).next();
     };
     const isa::SetRegister count{0, true, 1, 0, std::int64_t{1} << 40};
     CHECK_THROWS_WITH(first({{count}}), Contains("control program spinner") && Contains("loops without issuing"));
     CHECK_THROWS_WITH(first({loop(2, {loop(0, {fence(tdma())})})}), Contains("loops without issuing"));
     CHECK(first({{count}, fence(tdma())}) != nullptr);
     const isa::ControlProgram once = control(isa::Level::tile, 0, 1, {loop(400'000, {{count}}), fence(tdma())});
-    CHECK(sim::ControlWalker(once, {}).next() != nullptr);
+    CHECK(isa::ControlWalker(once, {}).next() != nullptr);
 }
 
 TEST_CASE("loops of no turns are skipped and nesting is bounded") {
     const isa::ControlProgram empty =
         control(isa::Level::tile, 0, 1, {loop(0, {fence(tdma())}), loop(-5, {fence(tdma())}), loop(4, {})});
-    CHECK(sim::ControlWalker(empty, {}).next() == nullptr);
+    CHECK(isa::ControlWalker(empty, {}).next() == nullptr);
     isa::Statement deep = fence(tdma());
     for (int i = 0; i < isa::kMaxLoopDepth; ++i) {
         deep = loop(1, {deep});
     }
     const isa::ControlProgram fits = control(isa::Level::tile, 0, 1, {deep});
-    CHECK(sim::ControlWalker(fits, {}).next() != nullptr);
+    CHECK(isa::ControlWalker(fits, {}).next() != nullptr);
     const isa::ControlProgram deeper = control(isa::Level::tile, 0, 1, {loop(1, {deep})});
-    CHECK_THROWS_AS(sim::ControlWalker(deeper, {}).next(), InputError);
+    CHECK_THROWS_AS(isa::ControlWalker(deeper, {}).next(), InputError);
 }
 
 TEST_CASE("instructions cost issue cycles, look-ups their own, loops nothing") {
