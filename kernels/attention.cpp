@@ -193,6 +193,7 @@ private:
         macro.a_offset = emit_.memory.in.at();
         macro.b_offset = emit_.memory.stream.at();
         macro.c_offset = scores_.at(0, ahead);
+        macro.last_rows = operand_rows();
         macro.a_format = shape_.kv;
         macro.b_format = shape_.kv;
         tile_.issue(queue::kTensor, {{own_tile_sem(tile_sem::b_full), 1}, {own_tile_sem(tile_sem::s_free), 1}}, macro,
@@ -205,6 +206,9 @@ private:
     void scores_ahead(const Affine& chunk, std::int64_t blocks, bool touches_append) {
         scores_step(chunk, blocks, 1, touches_append);
     }
+
+    /// Decode: a row of the operand block for each query head.
+    [[nodiscard]] std::int64_t operand_rows() const { return shape_.causal ? kBlockEdge : shape_.heads_per_kv(); }
 
     void softmax(std::int64_t blocks, bool first, bool last) {
         const bool masked = last && (shape_.causal || shape_.context % kBlockEdge != 0);
@@ -273,6 +277,7 @@ private:
         macro.a_offset = emit_.memory.probabilities.at();
         macro.b_offset = emit_.memory.stream.at();
         macro.c_offset = accumulator_;
+        macro.last_rows = operand_rows();
         macro.a_format = shape_.kv;
         macro.b_format = shape_.kv;
         macro.accumulate = !first;

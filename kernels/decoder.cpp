@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "isa/errors.hpp"
+#include "kernels/clear.hpp"
 #include "kernels/decoder_nodes.hpp"
 #include "kernels/decoder_plan.hpp"
 #include "kernels/frame.hpp"
@@ -86,34 +87,33 @@ private:
         cluster.issue(queue::kCluster, {}, gather, {{emit_.group_sem(cluster_sem::ready_embedding), 1}}, "embed token");
     }
 
-    /// The clusters of a group take rows in turn; padded rows are left alone.
+    /// The clusters of a group take rows in turn; the first of them clears rows without a token.
     void emit_embedding() {
         emit_.set_node(kEmbeddingNode, kEmbeddingNode);
         ControlBuilder& cluster = emit_.cluster;
         const std::int64_t clusters = emit_.grouping.clusters_per_group;
         const Affine member = isa::variable(isa::Var::cluster) - emit_.first_cluster();
+        const TokenRows tokens = token_rows(plan_, chunk_, emit_.group);
         const auto rows = [&](const Affine& row_block, std::int64_t valid) {
             cluster.loop(ceil_div(valid, clusters), [&](const Affine& i) {
                 const Affine row = i * clusters + member;
-                Affine spare = Affine(valid - 1) - row;
-                if (plan_.prefill()) {
-                    // The block may end beyond the sequence: keep rows whose token exists.
-                    spare = Affine(plan_.graph->workload.tokens - 1) - position(row_block) * kBlockEdge - row;
-                    cluster.branch(Affine(valid - 1) - row,
-                                   [&] { cluster.branch(spare, [&] { embed_row(row_block, row); }); });
-                    return;
-                }
-                cluster.branch(spare, [&] { embed_row(row_block, row); });
+                cluster.branch(Affine(valid - 1) - row, [&] { embed_row(row_block, row); });
             });
         };
-        cluster.loop(chunk_.row_blocks - 1, [&](const Affine& row_block) { rows(row_block, kBlockEdge); });
-        rows(Affine(chunk_.row_blocks - 1), chunk_.rows);
-        std::vector<SemUse> waits;
-        if (chunk_.tokens > 0) {
-            waits.push_back({own_cluster_sem(cluster_sem::ready_embedding), chunk_.tokens});
+        cluster.loop(tokens.row_blocks - 1, [&](const Affine& row_block) { rows(row_block, kBlockEdge); });
+        if (tokens.row_blocks > 0) {
+            rows(Affine(tokens.row_blocks - 1), tokens.last_rows);
         }
-        cluster.fence(queue::kCluster, waits, {{own_cluster_sem(cluster_sem::ready_x), x_count(0)}},
-                      "embedding complete");
+        const std::vector<DmaMacro> cleared = clear_spare_rows(emit_, plan_, chunk_);
+        cluster.branch(member * -1, [&] {
+            for (const DmaMacro& clear : cleared) {
+                cluster.issue(queue::kCluster, {}, clear, {{emit_.group_sem(cluster_sem::ready_embedding), 1}},
+                              "clear rows without a token");
+            }
+        });
+        const std::int64_t parts = chunk_.tokens + static_cast<std::int64_t>(cleared.size());
+        cluster.fence(queue::kCluster, {{own_cluster_sem(cluster_sem::ready_embedding), parts}},
+                      {{own_cluster_sem(cluster_sem::ready_x), x_count(0)}}, "embedding complete");
     }
 
     // ---- layers ---------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ private:
         norm.epsilon = shape.epsilon;
         norm.out = shape.activations;
         norm.row_blocks = chunk_.row_blocks;
-        norm.rows = chunk_.rows;
+        norm.rows = worked_rows();
         norm.in_buffer = plan_.csram.x;
         norm.out_buffer = plan_.csram.norm;
         norm.weights = weights;
@@ -199,6 +199,7 @@ private:
         out.shape = product_shape(plan_, plan_.model.runs[run].shape, index, chunk_.row_blocks);
         out.tiling = plan_.tilings[run][index];
         complete(out);
+        out.valid_rows = worked_rows();
         if (index == kQkv) {
             out.piece_blocks = qkv_piece_blocks(plan_, emit_.chip);
         }
@@ -215,9 +216,11 @@ private:
         emit_product_cluster(emit_, product);
     }
 
-    /// Rows of a piece that hold tokens; several row blocks are worked on whole.
+    /// Rows of the last row block that are worked on: of a lone one those that hold tokens; several are worked on
+    /// whole, with zeros where there is no token.
+    [[nodiscard]] std::int64_t worked_rows() const { return chunk_.row_blocks == 1 ? chunk_.rows : kBlockEdge; }
     [[nodiscard]] std::int64_t piece_rows(const Piece& piece) const {
-        return chunk_.row_blocks == 1 ? chunk_.rows : piece.row_blocks * kBlockEdge;
+        return (piece.row_blocks - 1) * kBlockEdge + worked_rows();
     }
     [[nodiscard]] BlockRows staged(const Piece& piece, Format format, std::int64_t columns) const {
         emit_.memory.out.check_fits(piece.row_blocks * piece.units * block(format), "a piece of results");
@@ -226,6 +229,7 @@ private:
         out.format = format;
         out.blocks = piece.units;
         out.row_blocks = piece.row_blocks;
+        out.rows = worked_rows();
         out.src_row_stride = piece.units * block(format);
         out.dst_row_stride = columns * block(format);
         return out;
@@ -378,9 +382,10 @@ private:
         head.tiling = plan_.head_tiling;
         complete(head);
         head.a = emit_.own_csram(plan_.csram.norm);
+        head.valid_rows = worked_rows();
         head.ready = cluster_sem::ready_norm;
         head.ready_count = norm_units(last);
-        emit_head(emit_, plan_, head, chunk_.logits_block, chunk_.rows);
+        emit_head(emit_, plan_, head, chunk_.logits_block);
         // Every cluster has normed its rows: the next chunk's embedding may overwrite the residual of all.
         emit_.cluster.fence(queue::kCluster, {}, {{emit_.group_sem(cluster_sem::x_read), 1}}, "residual read");
         emit_.cluster.fence(queue::kCluster,
@@ -446,6 +451,15 @@ void emit_group(Emitter& emit, const DecoderPlan& plan) {
             ChunkEmitter(emit, plan, chunks[i], i, sequence).emit();
         }
     };
+    if (emit.group == 0) {
+        emit.set_node(head_node(plan), head_node(plan));
+        emit.cluster.branch(isa::variable(isa::Var::cluster) * -1, [&] {
+            for (const DmaMacro& clear : clear_last_rows(emit, plan)) {
+                emit.cluster.issue(queue::kCluster, {}, clear, {{emit.all_sem(cluster_sem::ready_last), 1}},
+                                   "clear rows without a sequence");
+            }
+        });
+    }
     const std::int64_t sequences = plan.prefill() ? plan.graph->workload.batch : 1;
     if (sequences == 1) {
         all_chunks({0, 0});

@@ -263,6 +263,7 @@ void place_hbm(DecoderPlan& plan, const isa::ChipSpec& chip) {
     plan.head = hbm.take("LM head", plan.head_shape.units * plan.hidden_blocks() * block(model.head_weights), kAlign);
     const std::int64_t positions =
         round_up(ceil_div(workload.context, kBlockEdge), plan.attention.chunk_blocks * plan.grouping.groups);
+    plan.zeros = hbm.take("zeros", block(Format::bf16), kAlign);
     plan.rope = hbm.take("rotary table", positions * plan.attention.head_dim / 64 * 2 * block(Format::bf16), kAlign);
     plan.logits = hbm.take("logits", plan.logits_blocks * plan.head_shape.units * block(Format::bf16), kAlign);
     plan.regions = hbm.regions();
@@ -289,6 +290,20 @@ void place_csram(DecoderPlan& plan, const isa::ChipSpec& chip) {
 isa::Affine position_block(const DecoderPlan& plan, const Chunk& chunk, std::int64_t group,
                            const isa::Affine& row_block) {
     return (row_block + chunk.first_row) * plan.grouping.groups + group;
+}
+
+TokenRows token_rows(const DecoderPlan& plan, const Chunk& chunk, std::int64_t group) {
+    if (!plan.prefill()) {
+        return {chunk.row_blocks, chunk.rows};
+    }
+    TokenRows out{0, kBlockEdge};
+    for (std::int64_t j = 0; j < chunk.row_blocks; ++j) {
+        const std::int64_t position = ((chunk.first_row + j) * plan.grouping.groups + group) * kBlockEdge;
+        if (position < plan.graph->workload.tokens) {
+            out = {j + 1, std::min(plan.graph->workload.tokens - position, kBlockEdge)};
+        }
+    }
+    return out;
 }
 
 std::int64_t qkv_units(const LayerShape& shape) {

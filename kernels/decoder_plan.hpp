@@ -50,7 +50,8 @@ struct DecoderPlan {
     double cycles = 0;  ///< estimate
 
     std::int64_t embedding = 0, final_norm = 0, head = 0, rope = 0, logits = 0;  ///< HBM
-    std::vector<LayerPlace> layers;                                              ///< by run
+    std::int64_t zeros = 0;          ///< a block of zeros, for rows without a token
+    std::vector<LayerPlace> layers;  ///< by run
     CsramPlace csram;
     std::vector<isa::Region> regions;
 
@@ -61,6 +62,13 @@ struct DecoderPlan {
 /// Prefill: the position block (32 positions) that row block `row_block` of a chunk holds in a group.
 [[nodiscard]] isa::Affine position_block(const DecoderPlan& plan, const Chunk& chunk, std::int64_t group,
                                          const isa::Affine& row_block);
+
+/// Row blocks of a chunk that hold tokens, and the tokens of the last of them; the rest of its rows are zeros. Decode:
+/// all row blocks.
+struct TokenRows {
+    std::int64_t row_blocks = 0, last_rows = 32;
+};
+[[nodiscard]] TokenRows token_rows(const DecoderPlan& plan, const Chunk& chunk, std::int64_t group);
 
 /// Units of the fused q, k, v product: pairs of 32 columns that rotate together, pair-major, q heads then k then v.
 [[nodiscard]] std::int64_t qkv_units(const LayerShape& shape);

@@ -104,7 +104,7 @@ void emit_group(Emitter& emit, const GemmPlan& plan) {
         store.rows = product.valid_rows;
         isa::VectorMacro macro;
         macro.program = program;
-        macro.rows = product.valid_rows == kBlockEdge ? piece.row_blocks * kBlockEdge : product.valid_rows;
+        macro.rows = (piece.row_blocks - 1) * kBlockEdge + product.valid_rows;
         macro.cols = piece.units * kBlockEdge;
         macro.operands = {accumulator_operand(piece, 0, 1),
                           isa::VectorOperand{emit.memory.out.at(), store.src_row_stride, block(plan.out)}};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/clear.hpp"
 #include "kernels/decoder_nodes.hpp"
 #include "kernels/vector_library.hpp"
 
@@ -15,12 +16,11 @@ using isa::VectorMacro;
 using isa::VectorOperand;
 
 /// Logits = last rows * head^T, to HBM.
-void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64_t first_block, std::int64_t rows) {
+void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64_t first_block) {
     head.name = "lm_head";
     head.weights = plan.head;
     const std::int64_t columns = plan.head_shape.units;
-    head.epilogue = [&emit, &plan, &head, columns, rows, first_block](const Piece& piece) {
-        const bool single = head.shape.row_blocks == 1;
+    head.epilogue = [&emit, &plan, &head, columns, first_block](const Piece& piece) {
         emit.memory.out.check_fits(piece.row_blocks * piece.units * block(Format::bf16), "a piece of logits");
         BlockRows store;
         store.src = emit.tsram(emit.memory.out.at());
@@ -32,10 +32,10 @@ void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64
         store.row_blocks = piece.row_blocks;
         store.src_row_stride = piece.units * block(Format::bf16);
         store.dst_row_stride = columns * block(Format::bf16);
-        store.rows = single ? rows : kBlockEdge;
+        store.rows = head.valid_rows;
         VectorMacro macro;
         macro.program = emit.vectors.add(convert_program(Format::bf16));
-        macro.rows = single ? rows : piece.row_blocks * kBlockEdge;
+        macro.rows = (piece.row_blocks - 1) * kBlockEdge + head.valid_rows;
         macro.cols = piece.units * kBlockEdge;
         macro.operands = {accumulator_operand(piece, 0, 1),
                           VectorOperand{emit.memory.out.at(), store.src_row_stride, block(Format::bf16)}};
@@ -56,8 +56,9 @@ void emit_prefill_head(Emitter& emit, const DecoderPlan& plan) {
     head.position = isa::variable(isa::Var::self);
     head.a = emit.own_csram(plan.csram.last);
     head.ready = cluster_sem::ready_last;
-    head.ready_count = batch;
-    emit_head(emit, plan, head, 0, batch - (head.shape.row_blocks - 1) * kBlockEdge);
+    head.ready_count = batch + static_cast<std::int64_t>(clear_last_rows(emit, plan).size());
+    head.valid_rows = head.shape.row_blocks == 1 ? batch : kBlockEdge;
+    emit_head(emit, plan, head, 0);
 }
 
 }  // namespace sluice::kernels

@@ -6,9 +6,9 @@
 
 namespace sluice::kernels {
 
-/// Completes and emits `head`, whose shape, tiling, position and input are set. Row `first_row` of the logits is its
-/// first; `rows` rows of its last row block are valid.
-void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64_t first_block, std::int64_t rows);
+/// Completes and emits `head`, whose shape, tiling, position, input and valid rows are set. Its first row block is row
+/// block `first_block` of the logits.
+void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64_t first_block);
 
 /// After all sequences of a prefill: the head over their last tokens, by all tiles of the chip together.
 void emit_prefill_head(Emitter& emit, const DecoderPlan& plan);

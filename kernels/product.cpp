@@ -241,6 +241,7 @@ private:
         out.a_format = product_.shape.a;
         out.b_format = product_.shape.b;
         out.accumulate = accumulate;
+        out.last_rows = product_.valid_rows;
         return out;
     }
 

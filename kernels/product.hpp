@@ -27,7 +27,7 @@ struct Product {
     ProductShape shape;
     Tiling tiling;
     std::int64_t piece_blocks = 1;  ///< most blocks of one epilogue piece
-    std::int64_t valid_rows = 32;   ///< of the only row block; 32 if there are several
+    std::int64_t valid_rows = 32;   ///< of the only row block; 32 if there are several, which are worked on whole
     isa::Affine position;           ///< of a tile among those that split the units
     isa::MemRef a;                  ///< first block row of A, blocked, as seen by the cluster program
     isa::Affine weights;            ///< HBM offset, as seen by the tile program

@@ -124,6 +124,14 @@ private:
     [[nodiscard]] std::int64_t piece_rows(const Piece& piece) const {
         return chunk_.row_blocks == 1 ? chunk_.rows : piece.row_blocks * kBlockEdge;
     }
+    /// A lone row block that is not full: its valid rows, of each of the unit's two blocks.
+    void only_valid_rows(DmaMacro& store) const {
+        if (chunk_.row_blocks == 1 && chunk_.rows < kBlockEdge) {
+            const std::int64_t kv = block(shape_.kv);
+            store.run_bytes = chunk_.rows * kBlockEdge * isa::info(shape_.kv).element_bits / 8;
+            store.dims.push_back({2, kv, kv});
+        }
+    }
     void issue_unit(const Piece& piece, VectorMacro macro) {
         emit_.memory.out.check_fits(piece.row_blocks * 2 * block(shape_.kv), "a unit of q, k or v");
         emit_.tile.issue(queue::kVector, {{own_tile_sem(tile_sem::out_free), 1}}, std::move(macro),
@@ -180,6 +188,7 @@ private:
         if (piece.row_blocks > 1) {
             store.dims.push_back({piece.row_blocks, unit_bytes, row_stride});
         }
+        only_valid_rows(store);
         store_unit({store}, "store queries");
     }
 
