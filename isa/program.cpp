@@ -96,6 +96,9 @@ bool operator==(const Statement& a, const Statement& b) {
 }
 
 std::int64_t index_value(const IndexTable& table, std::int64_t position) {
+    if (!table.values.empty()) {
+        return table.values.at(static_cast<std::size_t>(position));
+    }
     if (table.source == "sequence") {
         return table.lowest + position % (table.highest - table.lowest + 1);
     }

@@ -309,7 +309,7 @@ struct Region {
 };
 
 /// A table of index values (token ids, page tables). In timing-only runs `source` "uniform" draws each value from
-/// [lowest, highest] by splitmix64(seed, position); "sequence" counts up from lowest.
+/// [lowest, highest] by splitmix64(seed, position); "sequence" counts up from lowest. A run on values may give them.
 struct IndexTable {
     std::string name;
     std::int64_t count = 0;
@@ -317,6 +317,7 @@ struct IndexTable {
     std::int64_t highest = 0;
     std::string source = "uniform";
     std::uint64_t seed = 0;
+    std::vector<std::int64_t> values;  ///< `count` of them instead of the source's, or none
     friend bool operator==(const IndexTable&, const IndexTable&) = default;
 };
 /// Throws InputError for an unknown source.

@@ -131,6 +131,11 @@ private:
         }
         in_.expect("seed");
         table.seed = in_.unsigned_integer("a seed");
+        if (in_.accept("values")) {
+            for (std::int64_t i = 0; i < table.count; ++i) {
+                table.values.push_back(in_.integer("a value in the table's range", table.lowest, table.highest));
+            }
+        }
         program_.tables.push_back(table);
     }
 

@@ -111,8 +111,12 @@ public:
             line(region_text(region));
         }
         for (const IndexTable& table : program.tables) {
-            line(fmt::format("table {} count {} range {}..{} source {} seed {}", quoted(table.name), table.count,
-                             table.lowest, table.highest, quoted(table.source), table.seed));
+            std::string values = table.values.empty() ? "" : " values";
+            for (const std::int64_t value : table.values) {
+                values += fmt::format(" {}", value);
+            }
+            line(fmt::format("table {} count {} range {}..{} source {} seed {}{}", quoted(table.name), table.count,
+                             table.lowest, table.highest, quoted(table.source), table.seed, values));
         }
         for (const SemInit& init : program.semaphores) {
             line(fmt::format("init {}({})[{}] units {} value {}", name(init.sem.level), init.sem.unit, init.sem.index,

@@ -7,6 +7,7 @@
 
 #include "isa/chip_spec.hpp"
 #include "isa/program.hpp"
+#include "kernels/placement.hpp"
 #include "models/graph.hpp"
 
 namespace sluice::kernels {
@@ -30,6 +31,7 @@ struct Compiled {
     isa::Program program;
     std::vector<PlanNode> nodes;     ///< by node id
     std::vector<std::string> notes;  ///< the mapping, for people: one line each
+    Placement placement;
 };
 
 /// Throws InputError: an operator or pattern that no kernel takes, a format the TTU does not take, a memory that is too

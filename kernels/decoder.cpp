@@ -8,6 +8,7 @@
 #include "isa/errors.hpp"
 #include "kernels/clear.hpp"
 #include "kernels/decoder_nodes.hpp"
+#include "kernels/decoder_placement.hpp"
 #include "kernels/decoder_plan.hpp"
 #include "kernels/frame.hpp"
 #include "kernels/head.hpp"
@@ -499,10 +500,12 @@ Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip) 
     out.program.regions = plan.regions;
     const models::Workload& workload = graph.workload;
     const std::int64_t tokens = workload.batch * (plan.prefill() ? workload.tokens : 1);
-    out.program.tables = {{"token_ids", tokens, 0, plan.model.vocab - 1, "uniform", 1}};
-    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, [&plan](Emitter& emit) { emit_group(emit, plan); });
+    out.program.tables = {{"token_ids", tokens, 0, plan.model.vocab - 1, "uniform", 1, {}}};
+    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, graph.workload.scale_rounding,
+                [&plan](Emitter& emit) { emit_group(emit, plan); });
     out.nodes = plan_nodes(plan, chip);
     out.notes = describe(plan);
+    out.placement = decoder_placement(plan);
     return out;
 }
 

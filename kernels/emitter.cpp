@@ -20,14 +20,21 @@ namespace {
 constexpr std::int64_t kCursorLimit = std::int64_t{1} << 40;
 }  // namespace
 
-std::string VectorPrograms::add(const isa::VectorProgram& program) {
+std::string VectorPrograms::add(isa::VectorProgram program) {
+    for (isa::VectorPass& pass : program.passes) {
+        for (isa::VectorStep& step : pass.steps) {
+            if (step.op == isa::VectorOp::block_scale) {
+                step.rounding = rounding_;
+            }
+        }
+    }
     const auto same = std::find_if(programs_.begin(), programs_.end(),
                                    [&program](const isa::VectorProgram& other) { return other.name == program.name; });
     if (same != programs_.end()) {
         SLUICE_CHECK(*same == program, "two vector programs are named " + program.name);
         return same->name;
     }
-    programs_.push_back(program);
+    programs_.push_back(std::move(program));
     return programs_.back().name;
 }
 

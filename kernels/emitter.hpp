@@ -34,11 +34,13 @@ struct TileMemory {
 /// Vector programs of the whole Program, each once.
 class VectorPrograms {
 public:
+    explicit VectorPrograms(isa::ScaleRounding rounding) : rounding_(rounding) {}
     /// Returns its name.
-    std::string add(const isa::VectorProgram& program);
+    std::string add(isa::VectorProgram program);
     [[nodiscard]] std::vector<isa::VectorProgram> finish() { return std::move(programs_); }
 
 private:
+    isa::ScaleRounding rounding_;  ///< of every block scale
     std::vector<isa::VectorProgram> programs_;
 };
 

@@ -71,9 +71,9 @@ std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMem
 }
 
 void emit_groups(isa::Program& program, const isa::ChipSpec& chip, const Grouping& grouping, const TileMemory& memory,
-                 const std::function<void(Emitter&)>& body) {
+                 isa::ScaleRounding rounding, const std::function<void(Emitter&)>& body) {
     program.semaphores = initial_semaphores(chip, memory);
-    VectorPrograms vectors;
+    VectorPrograms vectors(rounding);
     for (std::int64_t group = 0; group < grouping.groups; ++group) {
         // On the heap: the builders point into the emitter, so it must not move.
         const auto emit = std::make_unique<Emitter>(chip, grouping, group, memory, vectors);

@@ -16,7 +16,7 @@ void emit_end(Emitter& emit);
 /// Writes all control programs, the vector programs that they use and the semaphores' first values: `body` emits the
 /// work of one group, emit_end follows it.
 void emit_groups(isa::Program& program, const isa::ChipSpec& chip, const Grouping& grouping, const TileMemory& memory,
-                 const std::function<void(Emitter&)>& body);
+                 isa::ScaleRounding rounding, const std::function<void(Emitter&)>& body);
 /// In how many groups the clusters can be divided evenly: the divisors of their number.
 [[nodiscard]] std::vector<std::int64_t> group_counts(const isa::ChipSpec& chip);
 /// Throws InputError if the chip has fewer semaphores or channels than the emitted programs use.

@@ -132,6 +132,27 @@ PlanNode plan_node(const models::Graph& graph, const GemmPlan& plan, const isa::
     return node;
 }
 
+/// A and C in blocks, row by row of blocks; B as its tiles stream it.
+Placement placement(const models::Linear& linear, const GemmPlan& plan) {
+    const auto rows_of_blocks = [](models::TensorIndex tensor, std::int64_t rows, Format format, std::int64_t base,
+                                   std::int64_t columns) {
+        return MatrixPlace{tensor,
+                           0,
+                           rows,
+                           format,
+                           [=](std::int64_t r, std::int64_t c) { return base + (r * columns + c) * block(format); },
+                           0};
+    };
+    Placement out;
+    out.inputs = {rows_of_blocks(linear.in, plan.m, plan.a, plan.a_base, plan.k_blocks()),
+                  {linear.weight, 0, plan.n, plan.b,
+                   [shape = plan.shape, tiling = plan.tile.tilings[0], base = plan.b_base](
+                       std::int64_t r, std::int64_t c) { return base + weight_offset(shape, tiling, r, 0, c); },
+                   0}};
+    out.outputs = {rows_of_blocks(linear.out, plan.m, plan.out, plan.c_base, plan.column_blocks())};
+    return out;
+}
+
 }  // namespace
 
 Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
@@ -168,8 +189,10 @@ Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
     out.program.regions = hbm.regions();
     out.program.regions.insert(out.program.regions.end(), csram.regions().begin(), csram.regions().end());
     out.program.regions.insert(out.program.regions.end(), plan.tile.regions.begin(), plan.tile.regions.end());
-    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, [&plan](Emitter& emit) { emit_group(emit, plan); });
+    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, graph.workload.scale_rounding,
+                [&plan](Emitter& emit) { emit_group(emit, plan); });
     out.nodes = {plan_node(graph, plan, chip)};
+    out.placement = placement(linear, plan);
     const Tiling& tiling = plan.tile.tilings[0];
     out.notes.push_back(
         fmt::format("{} groups of {} clusters; macro of {} row blocks x {} column blocks, k in steps of {} "

@@ -334,6 +334,29 @@ std::int64_t finished_count(const Product& product) {
     return product.shape.tiles * product.tiling.n_chunks * row_groups(product);
 }
 
+std::int64_t weight_offset(const ProductShape& shape, const Tiling& tiling, std::int64_t unit,
+                           std::int64_t block_of_unit, std::int64_t k_block) {
+    const Split split{shape.units, shape.tiles};
+    const std::int64_t in_wider_tiles = split.remainder() * split.most();
+    const bool wider = unit < in_wider_tiles;
+    const std::int64_t tile_units = wider ? split.most() : split.least();
+    const std::int64_t in_tile = wider ? unit % tile_units : (unit - in_wider_tiles) % tile_units;
+    const std::int64_t tile_first = unit - in_tile;
+    // Chunks of a tile: the first ones take one unit more.
+    const Split chunks{tile_units, tiling.n_chunks};
+    const std::int64_t in_wider_chunks = chunks.remainder() * chunks.most();
+    const bool wider_chunk = in_tile < in_wider_chunks;
+    const std::int64_t width = wider_chunk ? chunks.most() : chunks.least();
+    const std::int64_t in_chunk = wider_chunk ? in_tile % width : (in_tile - in_wider_chunks) % width;
+    const std::int64_t chunk_first = tile_first + in_tile - in_chunk;
+    const std::int64_t n_blocks = width * shape.unit_blocks;
+    const std::int64_t step = k_block / tiling.k_step;
+    const std::int64_t step_blocks = std::min(tiling.k_step, shape.k_blocks - step * tiling.k_step);
+    const std::int64_t before = chunk_first * shape.unit_blocks * shape.k_blocks + step * tiling.k_step * n_blocks;
+    const std::int64_t n_block = in_chunk * shape.unit_blocks + block_of_unit;
+    return (before + n_block * step_blocks + k_block % tiling.k_step) * block(shape.b);
+}
+
 void emit_product_tile(Emitter& emit, const Product& product) {
     const Split split{product.shape.units, product.shape.tiles};
     emit.for_split(split, product.position, [&](std::int64_t units, const Affine& first_unit) {

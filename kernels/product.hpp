@@ -48,6 +48,10 @@ struct Product {
 /// Signals of one `finished` semaphore in all: tiles * chunks * row groups.
 [[nodiscard]] std::int64_t finished_count(const Product& product);
 
+/// Bytes from the first weight to block (unit, block of the unit, k block), in the order in which tiles stream them.
+[[nodiscard]] std::int64_t weight_offset(const ProductShape& shape, const Tiling& tiling, std::int64_t unit,
+                                         std::int64_t block_of_unit, std::int64_t k_block);
+
 void emit_product_tile(Emitter& emit, const Product& product);
 void emit_product_cluster(Emitter& emit, const Product& product);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "isa/format.hpp"
+#include "isa/number/block_scale.hpp"
 #include "isa/units.hpp"
 
 namespace sluice::models {
@@ -98,6 +99,7 @@ struct Workload {
     Format weights = Format::mxfp4;      ///< all matrices and the LM head
     Format activations = Format::mxfp8;  ///< operands of Linear
     Format kv = Format::e4m3;            ///< KV cache; E4M3 with one FP32 scale per layer and head, or bf16
+    isa::ScaleRounding scale_rounding = isa::ScaleRounding::floor;  ///< of block-scaled formats
 };
 
 struct Graph {

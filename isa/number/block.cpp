@@ -13,25 +13,18 @@ namespace sluice::isa {
 
 namespace {
 
-__extension__ using Wide = __int128;
-
 constexpr std::size_t kEdge = 32;
+/// Products of 16-bit operands that are added before the accumulator is.
+constexpr std::size_t kWideStep = 8;
 
-/// Elements of all 256 codes of a format of up to 8 bits, in binary64.
-std::array<double, 256> element_table(Number number) {
-    std::array<double, 256> out{};
-    for (std::uint32_t code = 0; code < 1U << info(number).bits; ++code) {
-        out[code] = static_cast<double>(decode(number, code));
-    }
-    return out;
-}
-
+/// Values of all codes of the formats of up to 8 bits, in binary64.
 const std::array<double, 256>& elements(Number number) {
     static const std::array<std::array<double, 256>, kNumberCount> kTables = [] {
         std::array<std::array<double, 256>, kNumberCount> out{};
         for (std::size_t n = 0; n < out.size(); ++n) {
-            if (info(static_cast<Number>(n)).bits <= 8) {
-                out[n] = element_table(static_cast<Number>(n));
+            const NumberInfo& entry = info(static_cast<Number>(n));
+            for (std::uint32_t code = 0; entry.bits <= 8 && code < 1U << entry.bits; ++code) {
+                out[n][code] = static_cast<double>(decode(entry.number, code));
             }
         }
         return out;
@@ -39,36 +32,64 @@ const std::array<double, 256>& elements(Number number) {
     return kTables[static_cast<std::size_t>(number)];
 }
 
-/// The 32 codes of a row.
-void unpack(const std::byte* row, int bits, std::array<std::uint32_t, kEdge>& codes) {
-    if (bits == 8) {
-        for (std::size_t i = 0; i < kEdge; ++i) {
-            codes[i] = std::to_integer<std::uint32_t>(row[i]);
+/// Calls use(i, code) for the first `count` elements of a row.
+template <class Use>
+void for_codes(const std::byte* row, std::size_t count, int bits, const Use& use) {
+    std::uint64_t waiting = 0;
+    int filled = 0;
+    const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+    for (std::size_t i = 0; i < count; ++i) {
+        for (; filled < bits; filled += 8) {
+            waiting |= std::to_integer<std::uint64_t>(*row++) << filled;
         }
-    } else if (bits == 16) {
-        for (std::size_t i = 0; i < kEdge; ++i) {
-            codes[i] = std::to_integer<std::uint32_t>(row[2 * i]) | std::to_integer<std::uint32_t>(row[2 * i + 1]) << 8;
-        }
-    } else if (bits == 4) {
-        for (std::size_t i = 0; i < kEdge / 2; ++i) {
-            const auto pair = std::to_integer<std::uint32_t>(row[i]);
-            codes[2 * i] = pair & 0xFU;
-            codes[2 * i + 1] = pair >> 4;
-        }
-    } else {
-        const std::span<const std::byte> bytes(row, kEdge * static_cast<std::size_t>(bits) / 8);
-        for (std::size_t i = 0; i < kEdge; ++i) {
-            codes[i] = get_code(bytes, static_cast<std::int64_t>(i), bits);
-        }
+        use(i, static_cast<std::uint32_t>(waiting & mask));
+        waiting >>= bits;
+        filled -= bits;
     }
 }
 
-// ---- sums
-// ------------------------------------------------------------------------------------------------------------
+/// Writes code(i) of `count` elements one behind the other; returns the end.
+template <class Code>
+std::byte* pack(std::byte* row, std::size_t count, int bits, const Code& code) {
+    std::uint64_t waiting = 0;
+    int filled = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        waiting |= std::uint64_t{code(i)} << filled;
+        for (filled += bits; filled >= 8; filled -= 8) {
+            *row++ = static_cast<std::byte>(waiting & 0xFFU);
+            waiting >>= 8;
+        }
+    }
+    if (filled > 0) {
+        *row++ = static_cast<std::byte>(waiting);
+    }
+    return row;
+}
 
-/// The sum of 32 products in binary64. Exact for elements of E4M3 and below: a product is a multiple of 2^-18 (E4M3's
-/// quantum is 2^-9), a sum of 32 is below 32 x 448^2 < 2^23, and 23 + 18 < 53; so the order does not matter either, and
-/// four partial sums let the compiler use vectors.
+void check_row(const FormatInfo& format, std::size_t elements, std::size_t bytes) {
+    if (format.format == Format::raw) {
+        throw InputError("row of numbers", "raw bytes have no number format");
+    }
+    SLUICE_CHECK(elements * static_cast<std::size_t>(format.element_bits) <= 8 * bytes,
+                 std::to_string(elements) + " elements do not fit " + std::to_string(bytes) + " bytes");
+}
+
+/// Two doubles whose exact sum is meant; `low` is at most half a unit in the last place of `high`.
+struct Exact {
+    double high = 0, low = 0;
+};
+
+/// a + b rounded, and its error (Knuth; exact without a condition on a and b unless the sum overflows).
+Exact two_sum(double a, double b) {
+    const double sum = a + b;
+    const double a_part = sum - b;
+    const double b_part = sum - a_part;
+    return {sum, (a - a_part) + (b - b_part)};
+}
+
+/// The sum of 32 products in binary64. Exact for E4M3 and all smaller elements: a product is a multiple of 2^-18
+/// (E4M3's quantum is 2^-9, the smallest), and a sum is at most 32 x 448^2 < 2^23, so every partial sum has at most 23
+/// + 18 = 41 of 53 bits. The order does not matter then, and four partial sums let the compiler use vectors.
 double sum_of_products(const double* a, const double* b) {
     double part[4] = {0, 0, 0, 0};
     for (std::size_t k = 0; k < kEdge; k += 4) {
@@ -79,56 +100,68 @@ double sum_of_products(const double* a, const double* b) {
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-/// E5M2 (quantum 2^-16, largest 57,344): the sum in units of 2^-32 needs up to 69 bits. Returned as two doubles that
-/// together are the exact sum, the second below half a unit in the last place of the first. Infinities and NaN: plain.
-struct Exact {
-    double high = 0, low = 0;
-};
+/// The exact sum where E5M2 takes part (quantum 2^-16, largest 57,344 < 2^16): in units of 2^-32 it may need 69 bits.
+/// So every product is taken apart: its nearest whole number (adding 1.5 x 2^52 leaves no room for a fraction, and a
+/// product is below 2^32) and a rest. Whole numbers sum below 2^37. Rests are multiples of 2^-32 of at most 1/2, and
+/// sum within 2^4. Both are exact in any order.
 Exact wide_sum_of_products(const double* a, const double* b) {
-    Wide sum = 0;
-    for (std::size_t k = 0; k < kEdge; ++k) {
-        const double product = a[k] * b[k];  // exact: at most 8 significant bits
-        if (!std::isfinite(product)) {
-            return {sum_of_products(a, b), 0};
+    constexpr double kWhole = 0x1.8p52;
+    double whole[2] = {0, 0};
+    double rest[2] = {0, 0};
+    for (std::size_t k = 0; k < kEdge; k += 2) {
+        for (std::size_t i = 0; i < 2; ++i) {
+            const double product = a[k + i] * b[k + i];
+            const double rounded = (product + kWhole) - kWhole;
+            whole[i] += rounded;
+            rest[i] += product - rounded;
         }
-        sum += static_cast<Wide>(product * 0x1p32);
     }
-    const auto high = static_cast<double>(sum);
-    return {high * 0x1p-32, static_cast<double>(sum - static_cast<Wide>(high)) * 0x1p-32};
+    const double high = whole[0] + whole[1];
+    if (!std::isfinite(high)) {
+        return {high, 0};
+    }
+    return two_sum(high, rest[0] + rest[1]);
 }
 
-/// Two doubles whose exact sum is a + b: the rounded one and its error.
-Exact two_sum(double a, double b) {
-    const double sum = a + b;
-    const double a_part = sum - b;
-    const double b_part = sum - a_part;
-    return {sum, (a - a_part) + (b - b_part)};
-}
-
-/// `value` + `error` to FP32 with one rounding: binary64 rounded to odd keeps what the second rounding needs to know
-/// (53 >= 24 + 2 bits).
+/// value + error to FP32 with one rounding. `error`: below a unit in the last place of `value`; only its sign matters.
+/// binary64 rounded to odd (the neighbour with an odd last bit, unless exact) keeps what the rounding to FP32 needs to
+/// know, since 53 >= 24 + 2 bits (Boldo and Melquiond, "When double rounding is odd", 2005).
 float round_once(double value, double error) {
-    if (error != 0 && std::isfinite(value)) {
-        auto bits = std::bit_cast<std::uint64_t>(value);
-        if ((bits & 1U) == 0) {
-            const bool away = (error > 0) == (value > 0);
-            bits = away ? bits + 1 : bits - 1;
-            value = std::bit_cast<double>(bits);
-        }
+    if (std::isnan(value)) {
+        return std::numeric_limits<float>::quiet_NaN();
+    }
+    auto bits = std::bit_cast<std::uint64_t>(value);
+    if (error != 0 && std::isfinite(value) && (bits & 1U) == 0) {
+        bits += (error > 0) == (value > 0) ? 1 : -1;
+        value = std::bit_cast<double>(bits);
     }
     return static_cast<float>(value);
 }
 
+/// accumulator + high + low, rounded once.
 float add_exactly(float accumulator, Exact addend) {
     const Exact first = two_sum(static_cast<double>(accumulator), addend.high);
-    if (!std::isfinite(first.high)) {
-        return static_cast<float>(first.high);
+    if (addend.low == 0 || !std::isfinite(first.high)) {
+        return round_once(first.high, first.low);
     }
-    // The three parts first.high + first.low + addend.low: renormalise, so that the sign of the error is known.
+    // Three parts: first.high + (first.low + addend.low). If first.low is not zero, nothing was cancelled (else the
+    // first sum were exact), so the parts in parentheses are below two units in the last place of first.high. The error
+    // of adding them up, rest.low, is below any bit of all.low: it decides the sign only where all.low is zero.
     const Exact rest = two_sum(first.low, addend.low);
     const Exact all = two_sum(first.high, rest.high);
-    const double error = all.low != 0 ? all.low : rest.low;
-    return round_once(all.high, error);
+    return round_once(all.high, all.low != 0 ? all.low : rest.low);
+}
+
+/// The 16-bit formats: eight products at a time.
+float add_wide_products(float sum, const double* a, const double* b) {
+    for (std::size_t k = 0; k < kEdge; k += kWideStep) {
+        double step = a[k] * b[k];
+        for (std::size_t i = 1; i < kWideStep; ++i) {
+            step += a[k + i] * b[k + i];
+        }
+        sum = add_rounded_once(sum, step);
+    }
+    return sum;
 }
 
 }  // namespace
@@ -149,64 +182,69 @@ void put_code(std::span<std::byte> row, std::int64_t index, int bits, std::uint3
     for (std::int64_t byte = first / 8; byte <= (first + bits - 1) / 8; ++byte) {
         const std::int64_t shift = 8 * (byte - first / 8);
         std::byte& target = row[static_cast<std::size_t>(byte)];
-        target =
-            (target & static_cast<std::byte>(~(mask >> shift) & 0xFF)) | static_cast<std::byte>(value >> shift & 0xFF);
+        target = (target & static_cast<std::byte>(~(mask >> shift) & 0xFFU)) |
+                 static_cast<std::byte>(value >> shift & 0xFFU);
     }
 }
 
 void load_operand(Format format, std::span<const std::byte> bytes, bool transposed, OperandBlock& out) {
     const FormatInfo& entry = info(format);
-    if (entry.rate == TensorRate::none || (transposed && entry.block_scaled)) {
+    if (entry.rate == TensorRate::none) {
         throw InputError("tensor operand", std::string(entry.name) + " cannot be multiplied");
     }
-    const std::size_t row_bytes = kEdge * static_cast<std::size_t>(entry.element_bits) / 8;
-    std::array<std::uint32_t, kEdge> codes;
+    if (transposed && entry.block_scaled) {
+        throw InputError("tensor operand", std::string(entry.name) + " has scales along k and cannot be transposed");
+    }
+    SLUICE_CHECK(bytes.size() == static_cast<std::size_t>(block_bytes(format)),
+                 std::string(entry.name) + " block of " + std::to_string(bytes.size()) + " bytes");
+    // Element (row, k) of the block is element number row * row_step + k * k_step of the operand.
+    const std::size_t row_step = transposed ? 1 : kEdge;
+    const std::size_t k_step = transposed ? kEdge : 1;
+    const std::size_t row_size = kEdge * static_cast<std::size_t>(entry.element_bits) / 8;
+    const std::array<double, 256>& table = elements(entry.element);
     for (std::size_t row = 0; row < kEdge; ++row) {
-        unpack(&bytes[row * row_bytes], entry.element_bits, codes);
-        for (std::size_t k = 0; k < kEdge; ++k) {
-            const double value = entry.element_bits <= 8 ? elements(entry.element)[codes[k]]
-                                                         : static_cast<double>(decode(entry.element, codes[k]));
-            out.element[transposed ? k * kEdge + row : row * kEdge + k] = value;
+        double* const to = &out.element[row * row_step];
+        if (entry.element_bits <= 8) {
+            for_codes(&bytes[row * row_size], kEdge, entry.element_bits,
+                      [&](std::size_t k, std::uint32_t code) { to[k * k_step] = table[code]; });
+        } else {
+            for_codes(&bytes[row * row_size], kEdge, entry.element_bits, [&](std::size_t k, std::uint32_t code) {
+                to[k * k_step] = static_cast<double>(decode(entry.element, code));
+            });
         }
         out.scale[row] = entry.block_scaled
-                             ? static_cast<double>(
-                                   decode(Number::e8m0, std::to_integer<std::uint32_t>(bytes[kEdge * row_bytes + row])))
+                             ? elements(Number::e8m0)[std::to_integer<std::size_t>(bytes[kEdge * row_size + row])]
                              : 1.0;
     }
     out.exact = entry.element != Number::e5m2;
 }
 
 float add_rounded_once(float accumulator, double addend) {
-    return add_exactly(accumulator, {addend, 0});
+    const Exact sum = two_sum(static_cast<double>(accumulator), addend);
+    return round_once(sum.high, sum.low);
 }
 
 void multiply_blocks(Format a_format, const OperandBlock& a, Format b_format, const OperandBlock& b, std::int64_t rows,
                      std::span<float, 1024> c) {
-    const bool halves = info(a_format).rate == TensorRate::bf16;
+    const bool wide = info(a_format).rate == TensorRate::bf16;
+    SLUICE_CHECK(wide ? a_format == b_format : info(b_format).rate != TensorRate::bf16,
+                 std::string(name(a_format)) + " does not mix with " + std::string(name(b_format)));
+    SLUICE_CHECK(rows >= 0 && rows <= kBlockEdge, std::to_string(rows) + " rows of a block");
     const bool exact = a.exact && b.exact;
-    const bool scaled = info(a_format).block_scaled || info(b_format).block_scaled;
     for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
         const double* const row_a = &a.element[i * kEdge];
         for (std::size_t j = 0; j < kEdge; ++j) {
             const double* const row_b = &b.element[j * kEdge];
             float& sum = c[i * kEdge + j];
-            if (halves) {
-                for (std::size_t k = 0; k < kEdge; k += 8) {
-                    double eight = row_a[k] * row_b[k];
-                    for (std::size_t n = 1; n < 8; ++n) {
-                        eight += row_a[k + n] * row_b[k + n];
-                    }
-                    sum = add_rounded_once(sum, eight);
-                }
-                continue;
-            }
-            // Powers of two: exact, and far from the ends of binary64 (2^-36 x 2^-254 to 2^37 x 2^254).
-            const double scale = scaled ? a.scale[i] * b.scale[j] : 1.0;
-            if (exact) {
+            // A power of two from 2^-254 to 2^254. Times sums from 2^-32 to 2^37, all is far from the ends of binary64.
+            const double scale = a.scale[i] * b.scale[j];
+            if (wide) {
+                sum = add_wide_products(sum, row_a, row_b);
+            } else if (exact) {
                 sum = add_rounded_once(sum, sum_of_products(row_a, row_b) * scale);
             } else {
-                const Exact wide = wide_sum_of_products(row_a, row_b);
-                sum = add_exactly(sum, {wide.high * scale, wide.low * scale});
+                const Exact products = wide_sum_of_products(row_a, row_b);
+                sum = add_exactly(sum, {products.high * scale, products.low * scale});
             }
         }
     }
@@ -214,22 +252,21 @@ void multiply_blocks(Format a_format, const OperandBlock& a, Format b_format, co
 
 void decode_row(Format format, std::span<const std::byte> data, std::byte scale, std::span<float> values) {
     const FormatInfo& entry = info(format);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::uint32_t code = get_code(data, static_cast<std::int64_t>(i), entry.element_bits);
-        values[i] = entry.block_scaled ? decode_scaled(entry.element, code, std::to_integer<std::uint8_t>(scale))
-                                       : decode(entry.element, code);
-    }
+    check_row(entry, values.size(), data.size());
+    const auto shared = std::to_integer<std::uint8_t>(scale);
+    for_codes(data.data(), values.size(), entry.element_bits, [&](std::size_t i, std::uint32_t code) {
+        values[i] = entry.block_scaled ? decode_scaled(entry.element, code, shared) : decode(entry.element, code);
+    });
 }
 
 void encode_row(Format format, std::span<const float> values, std::byte scale, std::span<std::byte> data) {
     const FormatInfo& entry = info(format);
-    std::fill(data.begin(), data.end(), std::byte{0});
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::uint32_t code = entry.block_scaled
-                                       ? encode_scaled(entry.element, values[i], std::to_integer<std::uint8_t>(scale))
-                                       : encode(entry.element, values[i]);
-        put_code(data, static_cast<std::int64_t>(i), entry.element_bits, code);
-    }
+    check_row(entry, values.size(), data.size());
+    const auto shared = std::to_integer<std::uint8_t>(scale);
+    std::byte* const end = pack(data.data(), values.size(), entry.element_bits, [&](std::size_t i) {
+        return entry.block_scaled ? encode_scaled(entry.element, values[i], shared) : encode(entry.element, values[i]);
+    });
+    std::fill(end, data.data() + data.size(), std::byte{0});
 }
 
 }  // namespace sluice::isa

@@ -28,21 +28,24 @@ struct OperandBlock {
 /// without block scales. Throws InputError for raw and fp32.
 void load_operand(Format format, std::span<const std::byte> bytes, bool transposed, OperandBlock& out);
 
-/// C[rows x 32] += A * B^T for one step of 32 along k, as the tensor unit does it:
-///   MX and unscaled 4- to 8-bit pairs: the exact sum of the 32 products of a row of A and a row of B, times both
-///   scales,
-///     added to the FP32 accumulator with one rounding (nearest even).
-///   BF16 and FP16: for each 8 consecutive k, the eight products are added in ascending k in binary64, and that sum is
-///     added to the FP32 accumulator with one rounding; four such steps a block.
-/// NaN and infinity follow IEEE 754.
+/// C[rows x 32] += A * B^T for one step of 32 along k, as the tensor unit does it.
+///
+/// 4- to 8-bit pairs, with or without block scales: the exact sum of the 32 products of a row of A and a row of B,
+/// times both scales, is added to the FP32 accumulator with one rounding (nearest even).
+///
+/// BF16 and FP16: for each 8 consecutive k, the eight products are added in ascending k in binary64, and that sum is
+/// added to the FP32 accumulator with one rounding; four such steps a block.
+///
+/// NaN and infinity follow IEEE 754; a NaN is stored as 0x7FC00000. Formats: a pair that tensor_rate takes.
 void multiply_blocks(Format a_format, const OperandBlock& a, Format b_format, const OperandBlock& b, std::int64_t rows,
                      std::span<float, 1024> c);
 
-/// accumulator + addend, rounded once to FP32, to nearest even.
+/// accumulator + addend, rounded once to FP32, to nearest even. A NaN is the canonical one.
 [[nodiscard]] float add_rounded_once(float accumulator, double addend);
 
-/// 32 elements of one row of a block as FP32 values, and back. `data`: 4 * bits bytes of elements; `scale`: the row's
-/// E8M0 byte, read and written by block-scaled formats alone.
+/// Consecutive elements of one row as FP32 values, and back. `data`: their bits, packed as put_code does it, in whole
+/// bytes (bits beyond the last element are written as zeros). `scale`: the E8M0 byte that they share, read by
+/// block-scaled formats alone. Throws InputError for raw.
 void decode_row(Format format, std::span<const std::byte> data, std::byte scale, std::span<float> values);
 void encode_row(Format format, std::span<const float> values, std::byte scale, std::span<std::byte> data);
 

@@ -17,13 +17,18 @@ namespace {
 constexpr std::array kRoundings{ScaleRounding::floor, ScaleRounding::ceil, ScaleRounding::even};
 constexpr std::uint8_t kNanScale = 0xFF;
 
+/// 2^exponent, for -1022 <= exponent <= 1023.
+double power_of_two(int exponent) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
 int floor_log2(double value) {
     return std::ilogb(value);
 }
 
 /// m rounded to `bits` of fraction, ties to even.
 double to_fraction_bits(double value, int bits) {
-    const double quantum = std::ldexp(1.0, floor_log2(value) - bits);
+    const double quantum = power_of_two(floor_log2(value) - bits);
     return std::nearbyint(value / quantum) * quantum;
 }
 
@@ -33,7 +38,7 @@ int scale_exponent(double largest, const NumberInfo& element, ScaleRounding roun
         case ScaleRounding::ceil: {
             // The least e with largest <= element.largest * 2^e; both sides are exact.
             const int guess = floor_log2(largest) - element.highest_exponent;
-            return largest <= std::ldexp(static_cast<double>(element.largest), guess) ? guess : guess + 1;
+            return largest <= static_cast<double>(element.largest) * power_of_two(guess) ? guess : guess + 1;
         }
         case ScaleRounding::even:
             return floor_log2(to_fraction_bits(largest, element.mantissa_bits)) - element.highest_exponent;
@@ -77,24 +82,17 @@ std::uint32_t encode_scaled(Number element, float value, std::uint8_t scale) {
     if (scale == kNanScale) {
         return 0;
     }
-    const NumberInfo& entry = info(element);
-    // In binary64 the quotient is exact; towards FP32's ends it is clamped to where the element saturates or is zero,
-    // so that the conversion to FP32 does not round.
-    const double scaled = std::ldexp(static_cast<double>(value), 127 - static_cast<int>(scale));
-    if (std::abs(scaled) > 2.0 * static_cast<double>(entry.largest)) {
-        return encode(element, std::copysign(entry.largest, value));
-    }
-    if (std::abs(scaled) < 0x1p-126) {
-        return encode(element, std::copysign(0.0F, value));
-    }
-    return encode(element, static_cast<float>(scaled));
+    // Exact in binary64. The conversion to FP32 rounds only what is below 2^-126, where every element is zero; what is
+    // beyond the clamp saturates anyway.
+    const double scaled = static_cast<double>(value) * power_of_two(127 - static_cast<int>(scale));
+    return encode(element, static_cast<float>(std::clamp(scaled, -0x1p127, 0x1p127)));
 }
 
 float decode_scaled(Number element, std::uint32_t code, std::uint8_t scale) {
     if (scale == kNanScale) {
         return decode(Number::e8m0, scale);
     }
-    return static_cast<float>(std::ldexp(static_cast<double>(decode(element, code)), static_cast<int>(scale) - 127));
+    return static_cast<float>(static_cast<double>(decode(element, code)) * power_of_two(static_cast<int>(scale) - 127));
 }
 
 std::uint8_t quantise_group(std::span<const float> values, Number element, ScaleRounding rounding,

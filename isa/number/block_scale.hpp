@@ -22,12 +22,14 @@ enum class ScaleRounding : std::uint8_t { floor, ceil, even };
 /// E8M0 code. m = 0 gives 2^-127; an exponent below -127 is -127; NaN, infinity or an exponent above 127 is 0xFF (NaN).
 [[nodiscard]] std::uint8_t shared_scale(float largest_magnitude, Number element, ScaleRounding rounding);
 
-/// The code of value / 2^scale, rounded to nearest even, saturated. With a NaN scale every element's code is 0.
+/// The code of value / 2^scale, rounded to nearest even, saturated; `element` has 4 to 8 bits. With a NaN scale every
+/// element's code is 0. Throws InputError for a NaN that the element has no code for.
 [[nodiscard]] std::uint32_t encode_scaled(Number element, float value, std::uint8_t scale);
 /// element * 2^scale, rounded once to FP32 (only the ends of FP32's range need it); NaN if the scale is NaN.
 [[nodiscard]] float decode_scaled(Number element, std::uint32_t code, std::uint8_t scale);
 
-/// One group: its scale, and codes[i] of values[i]. A NaN or infinity in it makes the scale NaN.
+/// One group: its scale, and codes[i] of values[i]; `codes` is as long as `values`. A NaN or infinity in it makes the
+/// scale NaN.
 [[nodiscard]] std::uint8_t quantise_group(std::span<const float> values, Number element, ScaleRounding rounding,
                                           std::span<std::uint32_t> codes);
 

@@ -46,12 +46,23 @@ float decode_fields(const NumberInfo& number, std::uint32_t code) {
     return static_cast<float>(negative ? -value : value);
 }
 
+/// FP32 with the fields of a half has 112 less in its exponent, of normal and subnormal numbers alike.
+float decode_half(std::uint32_t code) {
+    const std::uint32_t sign = (code & 0x8000U) << 16;
+    const std::uint32_t magnitude = (code & 0x7FFFU) << 13;
+    if (magnitude >= 0x7C00U << 13) {
+        return std::bit_cast<float>(sign | 0x7F800000U | magnitude);
+    }
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F));
+}
+
 float decode_plain(const NumberInfo& number, std::uint32_t code) {
     switch (number.number) {
         case Number::e8m0:
             return code == 0xFF ? std::numeric_limits<float>::quiet_NaN()
                                 : static_cast<float>(std::ldexp(1.0, static_cast<int>(code) - 127));
         case Number::bf16: return std::bit_cast<float>(code << 16);
+        case Number::fp16: return decode_half(code);
         case Number::fp32: return std::bit_cast<float>(code);
         default: return decode_fields(number, code);
     }
@@ -85,20 +96,29 @@ std::uint32_t nan_code(const NumberInfo& number) {
     throw InputError(std::string(number.name), "a NaN is stored, and the format has none");
 }
 
-/// What a magnitude beyond the largest finite one becomes.
-std::uint32_t overflow_code(const NumberInfo& number) {
+/// What a magnitude beyond the largest finite one becomes: infinity in BF16 and FP16, else the largest finite code.
+constexpr std::uint32_t overflow_code(const NumberInfo& number) {
+    const std::uint32_t infinity = ((1U << number.exponent_bits) - 1) << number.mantissa_bits;
     if (number.bits > 8) {
-        return ((1U << number.exponent_bits) - 1) << number.mantissa_bits;  // infinity
+        return infinity;
     }
     switch (number.specials) {
         case Specials::none: return (1U << (number.bits - 1)) - 1;
         case Specials::nan_only: return 0x7E;
         case Specials::ieee: break;
     }
-    return (((1U << number.exponent_bits) - 1) << number.mantissa_bits) - 1;
+    return infinity - 1;
 }
 
-/// The nearest power of two by value; half way goes to the even code.
+constexpr std::array<std::uint32_t, kNumberCount> kOverflowCodes = [] {
+    std::array<std::uint32_t, kNumberCount> out{};
+    for (std::size_t n = 0; n < out.size(); ++n) {
+        out[n] = overflow_code(kNumbers[n]);
+    }
+    return out;
+}();
+
+/// The nearest power of two by value; half way goes to the even code. Below 2^-127 there is only the smallest.
 std::uint32_t encode_power(float value) {
     if (std::isnan(value) || value < 0) {
         return 0xFF;
@@ -136,35 +156,28 @@ std::uint32_t encode(Number number, float value) {
         return encode_power(value);
     }
     const auto bits = std::bit_cast<std::uint32_t>(value);
-    if (std::isnan(value)) {
+    const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+    if (magnitude > 0x7F800000U) {
         return nan_code(entry);
     }
     if (number == Number::fp32) {
         return bits;
     }
-    const std::uint32_t sign = (bits >> 31) << (entry.bits - 1);
-    const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
-    if (std::bit_cast<float>(magnitude) == std::numeric_limits<float>::infinity()) {
-        return sign | overflow_code(entry);
-    }
-    // The significand as an integer, and the power of two of its last bit; FP32 subnormals have the lowest one.
+    // value = significand * 2^(exponent - 23). Infinity passes as 2^128, which is beyond every largest value.
     const auto field = static_cast<int>(magnitude >> 23);
     const std::uint32_t significand = (magnitude & 0x7FFFFFU) | (field == 0 ? 0U : 0x800000U);
-    const int exponent = (field == 0 ? 1 : field) - 127;
+    const int exponent = std::max(field, 1) - 127;
     // Below the least normal exponent of the target its quantum stays the same.
     const int target = std::max(exponent, 1 - entry.bias);
-    const int dropped = 23 - entry.mantissa_bits + (target - exponent);
-    if (dropped > 25) {
-        return sign;
-    }
-    const std::uint32_t half = 1U << (dropped - 1);
-    const std::uint32_t kept = significand >> dropped;
-    const std::uint32_t rest = significand & ((1U << dropped) - 1);
-    const std::uint32_t rounded = kept + (rest > half || (rest == half && (kept & 1U) != 0) ? 1U : 0U);
+    // With 25 bits dropped, every value is below half a quantum.
+    const int dropped = std::min(23 - entry.mantissa_bits + (target - exponent), 25);
+    // To nearest even without a branch: half a quantum less one, plus the bit that says that the kept part is odd.
+    const std::uint32_t odd = significand >> dropped & 1U;
+    const std::uint32_t rounded = (significand + (1U << (dropped - 1)) - 1 + odd) >> dropped;
     // Adding to the exponent field carries a rounded-up significand into the next binade.
     const std::uint32_t code = rounded + (static_cast<std::uint32_t>(target + entry.bias - 1) << entry.mantissa_bits);
-    const std::uint32_t most = overflow_code(entry);
-    return sign | std::min(code, most);
+    const std::uint32_t sign = (bits >> 31) << (entry.bits - 1);
+    return sign | std::min(code, kOverflowCodes[static_cast<std::size_t>(number)]);
 }
 
 }  // namespace sluice::isa

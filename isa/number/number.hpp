@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Number formats as values: what a code means and which code a value becomes. Every decode is exact in FP32.
-// isa/number/ README.md states the rules; tests/isa/number_test.cpp holds them over every code, midpoint and neighbour.
+// isa/number/README.md states the rules; tests/isa/number_test.cpp holds them over every code, midpoint and neighbour.
 // Sources: OCP Microscaling Formats v1.0 (E2M1, E2M3, E3M2, E8M0), OCP OFP8 v1.0 (E4M3, E5M2), IEEE 754-2019; E1M2 is
 // assumed (a uniform grid of quarters, as sign-magnitude INT4 / 4: its bias is not published).
 #include <cstdint>
@@ -33,7 +33,7 @@ struct NumberInfo {
 /// All of them, in the order of the enumeration, are described by info().
 [[nodiscard]] const NumberInfo& info(Number number);
 
-/// The value of a code (its low `bits`).
+/// The value of a code (its low `bits`). A NaN of any payload is a NaN.
 [[nodiscard]] float decode(Number number, std::uint32_t code);
 
 /// The nearest code, ties to the even one; subnormals are kept. What exceeds the largest finite value becomes it in the

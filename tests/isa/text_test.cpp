@@ -45,7 +45,9 @@ Program everything() {
         {"both", Space::hbm, 0, 1, 0, 4096, RegionTensor{7, 5, Format::fp16, true}, true, true},
         {"results", Space::hbm, 0, 1, 0, 64, std::nullopt, false, true},
         {"ring", Space::tsram, 1, 1, 0, 4096, std::nullopt, false, false}};
-    p.tables = {{"pages", 100, 3, 9, "uniform", ~std::uint64_t{0}}, {"tokens", 7, 0, 0, "sequence", 1}};
+    p.tables = {{"pages", 100, 3, 9, "uniform", ~std::uint64_t{0}, {}},
+                {"tokens", 7, 0, 0, "sequence", 1, {}},
+                {"given", 3, 0, 9, "uniform", 1, {9, 0, 4}}};
     p.semaphores = {{{0, Level::tile, 1, 63}, 1, 65535}, {{0, Level::chip, 0, 255}, 1, 0}};
 
     VectorProgram vector{"all", {}};

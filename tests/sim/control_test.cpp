@@ -103,7 +103,7 @@ TEST_CASE("instructions cost issue cycles, look-ups their own, loops nothing") {
         isa::Level::tile, 0, 1,
         {loop(5,
               {fence(tdma()), {isa::SetRegister{1, false, 3, 3, 3}}, {isa::LoadIndex{0, "t", of(isa::Var::i0)}}})})});
-    p.tables.push_back({"t", 5, 0, 9, "sequence", 0});
+    p.tables.push_back({"t", 5, 0, 9, "sequence", 0, {}});
     const sim::RunResult result = sim::run(toy(), p);
     CHECK(result.cycles == 5 * (8 + 8));
     CHECK(account(result, "chip.cluster0.tile0.control").busy == 5 * (8 + 8));
@@ -112,7 +112,7 @@ TEST_CASE("instructions cost issue cycles, look-ups their own, loops nothing") {
 TEST_CASE("a looked-up index decides what happens") {
     isa::Program p = program(
         {control(isa::Level::tile, 0, 1, {{isa::LoadIndex{2, "t", 3}}, loop(of(isa::Var::r2), {fence(tdma())})})});
-    p.tables.push_back({"t", 5, 0, 9, "sequence", 0});
+    p.tables.push_back({"t", 5, 0, 9, "sequence", 0, {}});
     const sim::RunResult result = sim::run(toy(), p);
     CHECK(result.nodes.at(0).instructions == 3);
     p.controls[0].body[0] = {isa::LoadIndex{2, "t", 5}};

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/reference/executor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "isa/errors.hpp"
+#include "models/reference/dot.hpp"
+#include "models/rotary.hpp"
+
+namespace sluice::models {
+
+namespace {
+
+using isa::kBlockEdge;
+
+float bf16(float value) {
+    return isa::decode(isa::Number::bf16, isa::encode(isa::Number::bf16, value));
+}
+float sum_of(const std::vector<float>& values) {
+    double total = 0;
+    for (const float value : values) {
+        total += static_cast<double>(value);
+    }
+    return static_cast<float>(total);
+}
+float exponential(float x) {
+    return static_cast<float>(std::exp(static_cast<double>(x)));
+}
+float reciprocal(float x) {
+    return static_cast<float>(1.0 / static_cast<double>(x));
+}
+
+/// Attention of one query row over positions [0, visible) of one head.
+class OnlineSoftmax {
+public:
+    OnlineSoftmax(const Attention& op, Format format, std::int64_t chunk)
+        : op_(op),
+          format_(format),
+          chunk_(chunk),
+          factor_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(op.head_dim)))),
+          shift_(static_cast<float>(-1.0 / std::sqrt(static_cast<double>(op.head_dim)))),
+          out_(static_cast<std::size_t>(op.head_dim), 0.0F) {}
+
+    template <class Key, class Value>
+    std::vector<float> run(const std::vector<float>& query, std::int64_t visible, const Key& key, const Value& value) {
+        for (std::int64_t first = 0; first < visible; first += chunk_) {
+            step(query, first, std::min(chunk_, visible - first), key, value);
+        }
+        const float inverse = reciprocal(sum_);
+        for (float& element : out_) {
+            element *= inverse;
+        }
+        return out_;
+    }
+
+private:
+    template <class Key, class Value>
+    void step(const std::vector<float>& query, std::int64_t first, std::int64_t count, const Key& key,
+              const Value& value) {
+        std::vector<float> scores(static_cast<std::size_t>(count));
+        float top = -std::numeric_limits<float>::infinity();
+        for (std::int64_t j = 0; j < count; ++j) {
+            float& score = scores[static_cast<std::size_t>(j)];
+            score = dot(format_, query, format_, key(first + j), 0.0F);
+            top = std::max(top, score);
+        }
+        const bool continues = first > 0;
+        float rescale = 0;
+        if (continues) {
+            const float old = top_;
+            top = std::max(old, top);
+            rescale = exponential((old - top) * factor_);
+        }
+        top_ = top;
+        const float shift = top * shift_;
+        std::vector<float> probabilities;
+        for (const float score : scores) {
+            probabilities.push_back(exponential(std::fma(score, factor_, shift)));
+        }
+        const float total = sum_of(probabilities);
+        sum_ = continues ? std::fma(sum_, rescale, total) : total;
+        Matrix row(1, count);
+        row.values = probabilities;
+        const Matrix rounded = stored(row, format_, isa::ScaleRounding::floor);
+        add_values(rounded.values, first, continues ? rescale : 1.0F, value);
+    }
+
+    template <class Value>
+    void add_values(const std::vector<float>& probabilities, std::int64_t first, float rescale, const Value& value) {
+        std::vector<float> column(probabilities.size());
+        for (std::int64_t d = 0; d < op_.head_dim; ++d) {
+            for (std::size_t j = 0; j < column.size(); ++j) {
+                column[j] = value(first + static_cast<std::int64_t>(j), d);
+            }
+            float& sum = out_[static_cast<std::size_t>(d)];
+            sum = dot(format_, probabilities, format_, column, sum * rescale);
+        }
+    }
+
+    const Attention& op_;
+    Format format_;
+    std::int64_t chunk_;
+    float factor_, shift_;
+    float top_ = 0, sum_ = 0;
+    std::vector<float> out_;
+};
+
+class Executor {
+public:
+    Executor(const Graph& graph, const Values& inputs, const ReferenceOptions& options)
+        : graph_(graph), options_(options), values_(inputs) {
+        for (const TensorIndex index : inputs_of(graph)) {
+            const Tensor& entry = tensor(index);
+            const auto found = values_.find(index);
+            if (found == values_.end()) {
+                throw InputError(entry.name, "no values are given");
+            }
+            if (found->second.rows != entry.rows || found->second.cols != entry.cols) {
+                throw InputError(entry.name, fmt::format("found {} x {} values, allowed: {} x {}", found->second.rows,
+                                                         found->second.cols, entry.rows, entry.cols));
+            }
+            if (entry.role != TensorRole::token_ids) {
+                found->second = stored(found->second, entry.format, options.scale_rounding);
+            }
+        }
+        for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+            const Tensor& entry = graph.tensors[i];
+            if (entry.role == TensorRole::kv_cache) {
+                values_.try_emplace(static_cast<TensorIndex>(i), entry.rows, entry.cols);
+            }
+        }
+    }
+
+    Values run() {
+        for (const Operator& op : graph_.operators) {
+            std::visit(*this, op.body);
+        }
+        return std::move(values_);
+    }
+
+    void operator()(const Embedding& op) {
+        Matrix& out = result(op.out);
+        const Matrix& table = value(op.table);
+        const Matrix& ids = value(op.ids);
+        for (std::int64_t t = 0; t < out.rows; ++t) {
+            const auto id = static_cast<std::int64_t>(ids.at(t, 0));
+            if (id < 0 || id >= table.rows) {
+                throw InputError(tensor(op.ids).name,
+                                 fmt::format("token {} is {}, allowed: 0 to {}", t, id, table.rows - 1));
+            }
+            for (std::int64_t j = 0; j < out.cols; ++j) {
+                out.at(t, j) = table.at(id, j);
+            }
+        }
+    }
+
+    void operator()(const RmsNorm& op) {
+        const Matrix in = value(op.in);
+        const Matrix& weight = value(op.weight);
+        Matrix& out = result(op.out);
+        const auto inverse_width = static_cast<float>(1.0 / static_cast<double>(in.cols));
+        for (std::int64_t t = 0; t < in.rows; ++t) {
+            std::vector<float> squares;
+            for (std::int64_t j = 0; j < in.cols; ++j) {
+                squares.push_back(in.at(t, j) * in.at(t, j));
+            }
+            const float mean = std::fma(sum_of(squares), inverse_width, static_cast<float>(op.epsilon));
+            const auto factor = static_cast<float>(1.0 / std::sqrt(static_cast<double>(mean)));
+            for (std::int64_t j = 0; j < in.cols; ++j) {
+                const float scaled = in.at(t, j) * factor;
+                out.at(t, j) = scaled * weight.at(0, j);
+            }
+        }
+    }
+
+    void operator()(const Linear& op) {
+        const Matrix in = stored(value(op.in), op.operand_format, options_.scale_rounding);
+        const Matrix& weight = value(op.weight);
+        const Format weight_format = tensor(op.weight).format;
+        Matrix& out = result(op.out);
+        for (std::int64_t t = 0; t < out.rows; ++t) {
+            const std::vector<float> row = row_of(in, t);
+            for (std::int64_t n = 0; n < out.cols; ++n) {
+                out.at(t, n) = dot(op.operand_format, row, weight_format, row_of(weight, n), 0.0F);
+            }
+        }
+        if (tensor(op.out).role == TensorRole::output) {
+            out = stored(out, tensor(op.out).format, options_.scale_rounding);
+        }
+    }
+
+    void operator()(const Rope& op) {
+        const Matrix in = value(op.in);
+        Matrix& out = result(op.out);
+        const Workload& work = graph_.workload;
+        const std::int64_t half = op.head_dim / 2;
+        for (std::int64_t t = 0; t < in.rows; ++t) {
+            const std::int64_t position = work.context - work.tokens + t % work.tokens;
+            const RotaryRow angles = rotary_row(op, position);
+            for (std::int64_t j = 0; j < op.heads * half; ++j) {
+                const std::int64_t i = j % half;
+                const std::int64_t at = j / half * op.head_dim + i;
+                const float x = in.at(t, at);
+                const float y = in.at(t, at + half);
+                const float cosine = angles.cosine[static_cast<std::size_t>(i)];
+                const float sine = angles.sine[static_cast<std::size_t>(i)];
+                const float x_cosine = x * cosine;
+                const float y_sine = y * sine;
+                out.at(t, at) = x_cosine - y_sine;
+                out.at(t, at + half) = std::fma(x, sine, y * cosine);
+            }
+        }
+    }
+
+    void operator()(const Attention& op) {
+        const Workload& work = graph_.workload;
+        const Format format = tensor(op.k_cache).format;
+        append(op.k, op.k_cache, op, format);
+        append(op.v, op.v_cache, op, format);
+        const Matrix q = stored(value(op.q), format, options_.scale_rounding);
+        const Matrix& keys = value(op.k_cache);
+        const Matrix& cached = value(op.v_cache);
+        Matrix& out = result(op.out);
+        const std::vector<std::int64_t> order = rotary_order(op.head_dim);
+        const std::int64_t group = op.q_heads / op.kv_heads;
+        for (std::int64_t t = 0; t < q.rows; ++t) {
+            const std::int64_t sequence = t / work.tokens;
+            const std::int64_t visible = work.context - work.tokens + t % work.tokens + 1;
+            for (std::int64_t head = 0; head < op.q_heads; ++head) {
+                const std::int64_t first = (sequence * op.kv_heads + head / group) * work.context;
+                std::vector<float> query;
+                for (const std::int64_t d : order) {
+                    query.push_back(q.at(t, head * op.head_dim + d));
+                }
+                const auto key = [&](std::int64_t position) {
+                    std::vector<float> row;
+                    for (const std::int64_t d : order) {
+                        row.push_back(keys.at(first + position, d));
+                    }
+                    return row;
+                };
+                const auto value_at = [&](std::int64_t position, std::int64_t d) {
+                    return cached.at(first + position, d);
+                };
+                const std::vector<float> mixed =
+                    OnlineSoftmax(op, format, options_.attention_chunk).run(query, visible, key, value_at);
+                std::copy(mixed.begin(), mixed.end(), &out.at(t, head * op.head_dim));
+            }
+        }
+    }
+
+    void operator()(const Swiglu& op) {
+        const Matrix gate = value(op.gate);
+        const Matrix up = value(op.up);
+        Matrix& out = result(op.out);
+        for (std::size_t i = 0; i < out.values.size(); ++i) {
+            const float g = gate.values[i];
+            const float sigmoid = reciprocal(exponential(g * -1.0F) + 1.0F);
+            const float silu = g * sigmoid;
+            out.values[i] = silu * up.values[i];
+        }
+    }
+
+    void operator()(const Add& op) {
+        const Matrix a = value(op.a);
+        const Matrix b = value(op.b);
+        Matrix& out = result(op.out);
+        for (std::size_t i = 0; i < out.values.size(); ++i) {
+            out.values[i] = bf16(a.values[i] + b.values[i]);
+        }
+    }
+
+    void operator()(const LastToken& op) {
+        const Matrix in = value(op.in);
+        Matrix& out = result(op.out);
+        const std::int64_t tokens = in.rows / out.rows;
+        for (std::int64_t t = 0; t < out.rows; ++t) {
+            for (std::int64_t j = 0; j < out.cols; ++j) {
+                out.at(t, j) = in.at((t + 1) * tokens - 1, j);
+            }
+        }
+    }
+
+private:
+    [[nodiscard]] const Tensor& tensor(TensorIndex index) const {
+        return graph_.tensors.at(static_cast<std::size_t>(index));
+    }
+    [[nodiscard]] const Matrix& value(TensorIndex index) const { return values_.at(index); }
+    Matrix& result(TensorIndex index) {
+        const Tensor& entry = tensor(index);
+        return values_[index] = Matrix(entry.rows, entry.cols);
+    }
+    static std::vector<float> row_of(const Matrix& matrix, std::int64_t row) {
+        const auto first = matrix.values.begin() + row * matrix.cols;
+        return {first, first + matrix.cols};
+    }
+
+    /// The order in which a score's dimensions are added: the 32 dimensions that rotate and the 32 that they rotate
+    /// with stand together.
+    static std::vector<std::int64_t> rotary_order(std::int64_t head_dim) {
+        std::vector<std::int64_t> order;
+        for (std::int64_t block = 0; block < head_dim / 2; block += kBlockEdge) {
+            for (const std::int64_t half : {std::int64_t{0}, head_dim / 2}) {
+                for (std::int64_t i = 0; i < kBlockEdge; ++i) {
+                    order.push_back(half + block + i);
+                }
+            }
+        }
+        return order;
+    }
+
+    /// This step's keys or values become the last positions of every sequence's cache.
+    void append(TensorIndex from, TensorIndex to, const Attention& op, Format format) {
+        const Workload& work = graph_.workload;
+        const Matrix fresh = stored(value(from), format, options_.scale_rounding);
+        Matrix& cache = values_.at(to);
+        for (std::int64_t t = 0; t < fresh.rows; ++t) {
+            const std::int64_t position = work.context - work.tokens + t % work.tokens;
+            for (std::int64_t head = 0; head < op.kv_heads; ++head) {
+                const std::int64_t row = (t / work.tokens * op.kv_heads + head) * work.context + position;
+                for (std::int64_t d = 0; d < op.head_dim; ++d) {
+                    cache.at(row, d) = fresh.at(t, head * op.head_dim + d);
+                }
+            }
+        }
+    }
+
+    const Graph& graph_;
+    const ReferenceOptions& options_;
+    Values values_;
+};
+
+}  // namespace
+
+Values execute(const Graph& graph, const Values& inputs, const ReferenceOptions& options) {
+    return Executor(graph, inputs, options).run();
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled programs compute what the operator graph says, bit by bit.
+#include <catch2/catch.hpp>
+
+#include "tests/kernels/executed.hpp"
+
+namespace sluice::test {
+namespace {
+
+using isa::Format;
+
+TEST_CASE("a product of any operand formats gives the reference's bits") {
+    const isa::ChipSpec toy = chip("toy");
+    for (const auto& [a, b] : {std::pair{Format::mxfp4, Format::mxfp4}, std::pair{Format::mxfp8, Format::mxfp4},
+                               std::pair{Format::mxfp6, Format::mxfp8}, std::pair{Format::mxfp8, Format::mxfp8},
+                               std::pair{Format::e4m3, Format::mxfp6}, std::pair{Format::bf16, Format::bf16}}) {
+        for (const auto& [m, n, k] :
+             {std::tuple{1, 1, 1}, std::tuple{17, 33, 17}, std::tuple{33, 65, 96}, std::tuple{100, 70, 200}}) {
+            INFO(name(a) << " x " << name(b) << ": " << m << " x " << n << " x " << k);
+            const models::Graph graph = models::build_gemm(m, n, k, a, b, Format::bf16);
+            check_values(graph, toy, models::random_inputs(graph, 7));
+        }
+    }
+}
+
+TEST_CASE("a decode step gives the reference's bits") {
+    const isa::ChipSpec toy = chip("toy");
+    for (const auto& [batch, context] : {std::pair{1, 1}, std::pair{3, 40}, std::pair{32, 64}, std::pair{35, 70}}) {
+        INFO(batch << " sequences of " << context);
+        const models::Graph graph = models::build_graph(small_model(1), decode(batch, context));
+        check_values(graph, toy, models::random_inputs(graph, 3));
+    }
+}
+
+TEST_CASE("a prefill gives the reference's bits") {
+    const isa::ChipSpec toy = chip("toy");
+    for (const auto& [batch, tokens] : {std::pair{1, 1}, std::pair{1, 32}, std::pair{2, 45}, std::pair{1, 200}}) {
+        INFO(batch << " sequences of " << tokens);
+        const models::Graph graph = models::build_graph(small_model(1), prefill(batch, tokens));
+        check_values(graph, toy, models::random_inputs(graph, 3));
+    }
+}
+
+}  // namespace
+}  // namespace sluice::test
