@@ -23,6 +23,8 @@ public:
     [[nodiscard]] const Environment& environment() const { return env_; }
     /// Statements that it has walked past, and ends of blocks: what the walk itself costs.
     [[nodiscard]] std::uint64_t steps() const { return steps_; }
+    /// Loops that are open.
+    [[nodiscard]] int depth() const { return depth_; }
     void set_register(std::uint8_t reg, std::int64_t value);
     [[nodiscard]] const ControlProgram& program() const { return program_; }
 

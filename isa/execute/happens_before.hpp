@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Which events of a run come before which others in *every* legal interleaving of its program.
+//
+// Order within a thread: a processor executes in order; a queue starts in order and ends in order, and starts an
+// instruction after the end of the one before it, unless it is a DMA channel, whose instructions overlap. Order between
+// threads: an instruction starts after it was issued, and a wait comes after the signals that it cannot do without.
+//
+// Which those are is counted, not observed. A wait that brings the units taken from a semaphore to T needs T units from
+// its initial value and its producers. A producer p must have given at least T - initial - (what the others could give
+// without this wait), and gave it in its own order. What the others could give at most are the signals that do not
+// themselves come after the wait; that is known only once order is, so the whole is repeated until nothing is added.
+// Every step uses proven order alone: the result never claims too much. The set of events is the same in every
+// interleaving because control flow does not depend on data, and waits that no other wait can overtake stay enabled
+// once they are; unordered_waits() lists those for which that is not proven.
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "isa/execute/trace.hpp"
+
+namespace sluice::isa {
+
+/// Of every thread, how many of its ticks are known to be over. A queue ticks once a part of an instruction is visible,
+/// a processor once it has taken a wait.
+using Clock = std::vector<std::uint32_t>;
+
+/// Two waits of different threads that may take each other's units.
+struct UnorderedWaits {
+    std::uint32_t semaphore = 0;
+    std::uint32_t first_thread = 0, second_thread = 0;
+    std::int64_t first_item = -1, second_item = -1;  ///< instructions; -1: a processor's own wait
+};
+
+class HappensBefore {
+public:
+    explicit HappensBefore(const Trace& trace);
+
+    /// Works the order out; call once.
+    void solve();
+    /// Calls on_start(instruction, what is over when it starts) in an order that agrees with all others.
+    void replay(const std::function<void(std::uint32_t, const Clock&)>& on_start);
+
+    /// Part `part` of the instruction is over when its queue has ticked this often.
+    [[nodiscard]] std::uint32_t end_tick(std::uint32_t instruction, std::int64_t part) const {
+        return first_tick_[instruction] + static_cast<std::uint32_t>(part) + 1;
+    }
+    [[nodiscard]] const std::vector<UnorderedWaits>& unordered_waits() const { return unordered_; }
+    [[nodiscard]] int passes() const { return passes_; }
+
+private:
+    using SharedClock = std::shared_ptr<const Clock>;
+    /// Signals of one thread to one semaphore, in its order.
+    struct Producer {
+        std::int64_t total = 0;
+        struct Given {
+            std::int64_t units;  ///< with all before it
+            SharedClock clock;
+        };
+        std::deque<Given> given;
+        /// From the pass before: units so far, and of every consumer the ticks that the signal comes after.
+        struct Known {
+            std::int64_t units;
+            std::vector<std::uint32_t> consumer_ticks;
+        };
+        std::vector<Known> known, learning;
+    };
+    struct Take {
+        std::uint32_t thread = 0;
+        std::int64_t item = -1;
+        std::uint32_t tick = 0;
+        std::int64_t units = 0;
+        std::int64_t own_units = 0;                  ///< with all that its thread took before
+        std::vector<std::uint32_t> known, learning;  ///< ticks of each consumer that this wait comes after
+    };
+    struct Semaphore {
+        std::map<std::uint32_t, Producer> producers;
+        std::vector<std::uint32_t> consumers;
+        std::vector<std::vector<std::size_t>> takes_of;  ///< each consumer's, as indices into `takes`
+        std::vector<Take> takes;                         ///< in the order of the run
+        std::size_t next_take = 0;
+    };
+    struct ThreadState {
+        SharedClock processor;  ///< of a processor
+        Clock started, ended;   ///< of a queue
+        std::deque<SharedClock> issued;
+        std::deque<Clock> running;  ///< start clocks of instructions that have not ended
+        std::uint32_t ticks = 0;
+    };
+
+    void prepare();
+    void count_signals(const std::vector<SemCount>& counts, std::uint32_t thread);
+    void add_takes(const std::vector<SemCount>& counts, std::uint32_t thread, std::int64_t item, std::uint32_t tick);
+    void pass(const std::function<void(std::uint32_t, const Clock&)>* on_start);
+    void start(const TraceEvent& event, const std::function<void(std::uint32_t, const Clock&)>* on_start);
+    void part_done(const TraceEvent& event);
+    void take(const std::vector<SemCount>& counts, Clock& clock);
+    void join_needed(Semaphore& semaphore, Take& take, std::int64_t initial, Clock& clock);
+    void learn(const std::vector<SemCount>& counts, const Clock& clock);
+    void give(const std::vector<SemCount>& counts, std::uint32_t thread, const SharedClock& clock);
+    [[nodiscard]] std::int64_t units_taken(const Semaphore& semaphore, const Take& take) const;
+    void find_unordered();
+
+    const Trace& trace_;
+    std::vector<std::uint32_t> first_tick_;
+    std::vector<Semaphore> semaphores_;
+    std::vector<ThreadState> threads_;
+    std::vector<std::size_t> taken_now_;
+    std::int64_t needs_ = 0;  ///< sum over all waits and producers, of this pass: it only grows
+    int passes_ = 0;
+    std::vector<UnorderedWaits> unordered_;
+};
+
+}  // namespace sluice::isa

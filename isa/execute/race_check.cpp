@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "isa/execute/race_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "isa/control_walker.hpp"
+#include "isa/execute/happens_before.hpp"
+#include "isa/execute/shadow_memory.hpp"
+
+namespace sluice::isa {
+
+namespace {
+
+/// `(i0 = 3, i1 = 0)`: the loop indices when the processor issued its instruction `number`.
+std::string loop_indices(const Program& program, const ChipSpec& chip, const Place& place, std::uint32_t number) {
+    for (const ControlProgram& control : program.controls) {
+        if (control.level != place.level || place.unit < control.first || place.unit >= control.first + control.count) {
+            continue;
+        }
+        ControlWalker walker(control, processor_ids(place.level, place.unit, chip.soc.tiles_per_cluster));
+        std::uint32_t seen = 0;
+        while (const Statement* statement = walker.next()) {
+            if (const auto* load = std::get_if<LoadIndex>(&statement->body)) {
+                for (const IndexTable& table : program.tables) {
+                    if (table.name == load->table) {
+                        walker.set_register(load->reg,
+                                            index_value(table, load->element.evaluate(walker.environment())));
+                    }
+                }
+            }
+            if (!std::holds_alternative<Instruction>(statement->body) || seen++ != number) {
+                continue;
+            }
+            std::string out;
+            for (int depth = 0; depth < walker.depth(); ++depth) {
+                out += fmt::format("{}i{} = {}", depth == 0 ? " at " : ", ", depth,
+                                   walker.environment()[static_cast<std::size_t>(loop_var(depth))]);
+            }
+            return out;
+        }
+    }
+    return {};
+}
+
+class RaceCheck {
+public:
+    RaceCheck(const Program& program, const ChipSpec& chip, const Trace& trace)
+        : program_(program),
+          chip_(chip),
+          trace_(trace),
+          numbers_(chip),
+          resolver_(program, chip, numbers_),
+          order_(trace) {
+        for (const Space space : {Space::hbm, Space::csram, Space::tsram}) {
+            for (std::int64_t unit = 0; unit < memory_units(chip, space); ++unit) {
+                memories_.at(static_cast<std::size_t>(space)).emplace_back(memory_bytes(chip, space));
+            }
+        }
+    }
+
+    RaceReport run() {
+        order_.solve();
+        report_.passes = order_.passes();
+        for (const UnorderedWaits& waits : order_.unordered_waits()) {
+            report_.races.push_back(describe(waits));
+            ++report_.pairs;
+        }
+        order_.replay([this](std::uint32_t item, const Clock& clock) { start(item, clock); });
+        for (const Race& race : races_) {
+            report_.races.push_back(describe(race));
+        }
+        return std::move(report_);
+    }
+
+private:
+    struct Race {
+        AccessId first, second;
+        bool first_writes = false, second_writes = false;
+        Space space = Space::hbm;
+        std::int64_t unit = 0;
+        std::uint64_t low = 0, high = 0;  ///< bytes [low, high)
+        std::uint64_t executions = 0;
+        std::int64_t known = -1;  ///< last instruction of the first one's queue that the second one does come after
+    };
+
+    void start(std::uint32_t item, const Clock& clock) {
+        const Operation& operation = trace_.instructions[item].operation;
+        const auto ordered = [&](AccessId earlier) {
+            const std::uint32_t queue = trace_.instructions[earlier.instruction].queue;
+            // A queue does its parts in order; what overlaps in it are whole instructions.
+            return (queue == trace_.instructions[item].queue && !trace_.threads[queue].overlaps) ||
+                   clock[queue] >= order_.end_tick(earlier.instruction, earlier.part);
+        };
+        for (std::int64_t part = 0; part < operation.parts(); ++part) {
+            const AccessId id{item, static_cast<std::uint32_t>(part)};
+            for (const Access& access : resolver_.accesses(operation, part)) {
+                ShadowMemory& memory =
+                    memories_.at(static_cast<std::size_t>(access.space)).at(static_cast<std::size_t>(access.unit));
+                const auto conflict = [&](AccessId earlier, bool wrote, std::uint64_t at, Bytes bytes) {
+                    if (earlier.instruction != item) {
+                        add({earlier, id, wrote, access.write, access.space, access.unit, at, at + bytes, 1, -1},
+                            clock);
+                    }
+                };
+                for (std::int64_t outer = 0; outer < access.counts[1]; ++outer) {
+                    for (std::int64_t inner = 0; inner < access.counts[0]; ++inner) {
+                        const std::int64_t at = access.offset + outer * access.strides[1] + inner * access.strides[0];
+                        memory.access(static_cast<std::uint64_t>(at), static_cast<Bytes>(access.run), id, access.write,
+                                      ordered, conflict);
+                    }
+                }
+            }
+        }
+    }
+
+    void add(Race race, const Clock& clock) {
+        const TracedInstruction& first = trace_.instructions[race.first.instruction];
+        const TracedInstruction& second = trace_.instructions[race.second.instruction];
+        const auto [entry, fresh] = found_.try_emplace({first.operation.text, second.operation.text}, races_.size());
+        if (fresh) {
+            ++report_.pairs;
+            race.known = last_known(first.queue, clock[first.queue]);
+            races_.push_back(race);
+            return;
+        }
+        Race& known = races_[entry->second];
+        if (known.first.instruction == race.first.instruction && known.second.instruction == race.second.instruction &&
+            known.space == race.space && known.unit == race.unit) {
+            known.low = std::min(known.low, race.low);
+            known.high = std::max(known.high, race.high);
+        } else if (!(last_pair_ == std::pair{race.first.instruction, race.second.instruction})) {
+            ++known.executions;
+            ++report_.pairs;
+        }
+        last_pair_ = {race.first.instruction, race.second.instruction};
+    }
+
+    /// The last instruction of a queue that has ended at its tick `tick`.
+    [[nodiscard]] std::int64_t last_known(std::uint32_t queue, std::uint32_t tick) const {
+        std::int64_t last = -1;
+        for (std::uint32_t i = 0; i < trace_.instructions.size(); ++i) {
+            const TracedInstruction& entry = trace_.instructions[i];
+            if (entry.queue == queue && order_.end_tick(i, entry.operation.parts() - 1) <= tick) {
+                last = i;
+            }
+        }
+        return last;
+    }
+
+    [[nodiscard]] std::string name_of(std::uint32_t item) const {
+        const TracedInstruction& entry = trace_.instructions[item];
+        const Place issuer = trace_.threads[entry.processor].place;
+        return fmt::format("{} of {}{}", isa::describe(*entry.operation.text), isa::describe(entry.operation.place),
+                           loop_indices(program_, chip_, issuer, entry.number));
+    }
+
+    [[nodiscard]] std::string describe(const Race& race) const {
+        const auto verb = [](bool writes) { return writes ? "writes" : "reads"; };
+        std::string out = fmt::format("race on {}({}) bytes {}..{}{}:\n", name(race.space), race.unit, race.low,
+                                      race.high - 1, region_at(program_, race.space, race.unit, race.low));
+        out += fmt::format("    {} {} them\n", name_of(race.first.instruction), verb(race.first_writes));
+        out += fmt::format("    {} {} them\n", name_of(race.second.instruction), verb(race.second_writes));
+        out += fmt::format("    missing: an order from the end of the one to the start of the other; the second {}",
+                           race.known < 0 ? "comes after nothing of the first one's queue"
+                                          : "is only known to come after " +
+                                                name_of(static_cast<std::uint32_t>(race.known)) + " in that queue");
+        if (race.executions > 1) {
+            out += fmt::format("\n    {} executions of this pair in all", race.executions);
+        }
+        return out;
+    }
+
+    [[nodiscard]] std::string thread_name(std::uint32_t thread, std::int64_t item) const {
+        return item < 0 ? "the control program of " + isa::describe(trace_.threads[thread].place)
+                        : name_of(static_cast<std::uint32_t>(item));
+    }
+    [[nodiscard]] std::string describe(const UnorderedWaits& waits) const {
+        return fmt::format("race for {}: {} and {} wait for it, and either may take the other's units",
+                           numbers_.describe(waits.semaphore), thread_name(waits.first_thread, waits.first_item),
+                           thread_name(waits.second_thread, waits.second_item));
+    }
+
+    const Program& program_;
+    const ChipSpec& chip_;
+    const Trace& trace_;
+    SemaphoreNumbers numbers_;
+    Resolver resolver_;
+    HappensBefore order_;
+    std::array<std::vector<ShadowMemory>, 3> memories_;
+    std::map<std::pair<const Instruction*, const Instruction*>, std::size_t> found_;  ///< in races_
+    std::vector<Race> races_;
+    std::pair<std::uint32_t, std::uint32_t> last_pair_{~0U, ~0U};
+    RaceReport report_;
+};
+
+}  // namespace
+
+RaceReport check_races(const Program& program, const ChipSpec& chip, const Trace& trace) {
+    return RaceCheck(program, chip, trace).run();
+}
+
+}  // namespace sluice::isa

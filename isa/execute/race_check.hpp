@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Races: two instructions that touch the same byte, one of them writing, with no order between them that holds in every
+// interleaving. Byte-exact over HBM and every SRAM.
+#include <string>
+#include <vector>
+
+#include "isa/execute/trace.hpp"
+
+namespace sluice::isa {
+
+struct RaceReport {
+    std::vector<std::string> races;  ///< one for each pair of instructions in the text, the first that was met
+    std::uint64_t pairs = 0;         ///< of executions
+    int passes = 0;                  ///< that the order took to be worked out
+};
+
+/// `trace` of one run of `program`, with its instructions. Waits that may take each other's units are reported too.
+[[nodiscard]] RaceReport check_races(const Program& program, const ChipSpec& chip, const Trace& trace);
+
+}  // namespace sluice::isa
