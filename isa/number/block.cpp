@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfloat>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -12,6 +13,9 @@
 namespace sluice::isa {
 
 namespace {
+
+// The proofs below need every operation to round to binary64, once, by IEEE 754.
+static_assert(std::numeric_limits<double>::is_iec559 && FLT_EVAL_METHOD == 0);
 
 constexpr std::size_t kEdge = 32;
 /// Products of 16-bit operands that are added before the accumulator is.

@@ -46,14 +46,16 @@ float decode_fields(const NumberInfo& number, std::uint32_t code) {
     return static_cast<float>(negative ? -value : value);
 }
 
-/// FP32 with the fields of a half has 112 less in its exponent, of normal and subnormal numbers alike.
+/// A half's exponent is biased by 112 less than that of FP32.
 float decode_half(std::uint32_t code) {
     const std::uint32_t sign = (code & 0x8000U) << 16;
-    const std::uint32_t magnitude = (code & 0x7FFFU) << 13;
-    if (magnitude >= 0x7C00U << 13) {
-        return std::bit_cast<float>(sign | 0x7F800000U | magnitude);
+    const std::uint32_t magnitude = code & 0x7FFFU;
+    if (magnitude < 0x400) {  // zero and subnormal
+        return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24F));
     }
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F));
+    // The highest exponent, of infinity and NaN, goes from 31 to 255.
+    const std::uint32_t shift = magnitude < 0x7C00 ? 112 : 224;
+    return std::bit_cast<float>(sign | ((magnitude << 13) + (shift << 23)));
 }
 
 float decode_plain(const NumberInfo& number, std::uint32_t code) {
