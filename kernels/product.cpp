@@ -195,7 +195,9 @@ private:
         }
     }
 
-    /// Tiles without units here still take part in the multicast and in the count of finished pieces.
+    /// Tiles without units here still take part in the multicast and in the count of finished pieces. They count from the
+    /// queue that waits for the multicast: from the store queue, which waits for nothing here, they would run ahead and pay
+    /// in the next product for a tile that still works on this one.
     void skip_chunk(std::int64_t m) {
         const std::int64_t steps = ceil_div(product_.shape.k_blocks, product_.tiling.k_step);
         tile_.loop(steps, [&](const Affine&) {
@@ -205,7 +207,7 @@ private:
         });
         for_row_groups(m, [&](std::int64_t, std::int64_t) {
             if (!product_.finished.empty()) {
-                tile_.fence(queue::kStore, {}, product_.finished, "nothing to store");
+                tile_.fence(queue::kTensor, {}, product_.finished, "nothing to store");
             }
         });
     }

@@ -46,7 +46,10 @@ void HappensBefore::prepare() {
             case EventKind::wait:
                 add_takes(trace_.sem_counts[event.item], event.thread, -1, ++processor_ticks[event.thread]);
                 break;
-            case EventKind::signal: count_signals(trace_.sem_counts[event.item], event.thread); break;
+            case EventKind::signal:
+                ++processor_ticks[event.thread];
+                count_signals(trace_.sem_counts[event.item], event.thread);
+                break;
             case EventKind::start: {
                 const Operation& operation = trace_.instructions[event.item].operation;
                 std::uint32_t& ticks = queue_ticks[event.thread];
@@ -64,6 +67,10 @@ void HappensBefore::prepare() {
     for (Semaphore& semaphore : semaphores_) {
         for (Take& take : semaphore.takes) {
             take.known.assign(semaphore.consumers.size(), 0);
+        }
+        semaphore.watched = semaphore.consumers;
+        for (const auto& [thread, producer] : semaphore.producers) {
+            semaphore.watched.push_back(thread);
         }
     }
 }
@@ -91,10 +98,30 @@ void HappensBefore::add_takes(const std::vector<SemCount>& counts, std::uint32_t
     }
 }
 
+void HappensBefore::add_order(std::uint32_t instruction, std::uint32_t part,
+                              const std::vector<Reachability::Stuck>& later) {
+    const End end{instruction, part};
+    shown_[end] = nullptr;
+    for (const Reachability::Stuck& stuck : later) {
+        if (trace_.threads[stuck.thread].is_queue) {
+            starts_after_[stuck.item].push_back(end);
+        } else {
+            waits_after_[{stuck.thread, stuck.item}].push_back(end);
+        }
+    }
+}
+
+void HappensBefore::join_shown(const std::vector<End>& ends, Clock& clock) const {
+    for (const End& end : ends) {
+        SLUICE_CHECK(shown_.at(end) != nullptr, "order was added that the run itself does not keep");
+        join(clock, *shown_.at(end));
+    }
+}
+
 void HappensBefore::solve() {
     std::int64_t before = -1;
-    needs_ = 0;
-    while (needs_ != before && passes_ < kMostPasses) {
+    unordered_.clear();
+    for (int count = 0; needs_ != before && count < kMostPasses; ++count) {
         before = needs_;
         pass(nullptr);
         ++passes_;
@@ -130,13 +157,22 @@ void HappensBefore::pass(const std::function<void(std::uint32_t, const Clock&)>*
                 break;
             case EventKind::wait: {
                 Clock clock = *thread.processor;
+                if (const auto found = waits_after_.find({event.thread, thread.ticks}); found != waits_after_.end()) {
+                    join_shown(found->second, clock);
+                }
                 take(trace_.sem_counts[event.item], clock);
                 clock[event.thread] = ++thread.ticks;
                 learn(trace_.sem_counts[event.item], clock);
                 thread.processor = std::make_shared<const Clock>(std::move(clock));
                 break;
             }
-            case EventKind::signal: give(trace_.sem_counts[event.item], event.thread, thread.processor); break;
+            case EventKind::signal: {
+                Clock clock = *thread.processor;
+                clock[event.thread] = ++thread.ticks;
+                thread.processor = std::make_shared<const Clock>(std::move(clock));
+                give(trace_.sem_counts[event.item], event.thread, thread.processor);
+                break;
+            }
             case EventKind::start: start(event, on_start); break;
             case EventKind::part_done: part_done(event); break;
         }
@@ -159,6 +195,9 @@ void HappensBefore::start(const TraceEvent& event, const std::function<void(std:
     if (!trace_.threads[event.thread].overlaps) {
         join(queue.started, queue.ended);
     }
+    if (const auto found = starts_after_.find(event.item); found != starts_after_.end()) {
+        join_shown(found->second, queue.started);
+    }
     take(waits, queue.started);
     learn(waits, queue.started);
     queue.running.push_back(queue.started);
@@ -173,6 +212,9 @@ void HappensBefore::part_done(const TraceEvent& event) {
     join(queue.ended, queue.running.front());
     queue.ended[event.thread] = ++queue.ticks;
     SharedClock clock;
+    if (const auto found = shown_.find({event.item, event.part}); found != shown_.end()) {
+        found->second = clock = std::make_shared<const Clock>(queue.ended);
+    }
     for_signals(operation, event.part, [&](const std::vector<SemCount>& counts) {
         if (!counts.empty() && !clock) {
             clock = std::make_shared<const Clock>(queue.ended);
@@ -210,30 +252,63 @@ std::int64_t HappensBefore::units_taken(const Semaphore& semaphore, const Take& 
     return units;
 }
 
+/// Units that can be given without signal number `signal` of a producer and without the wait at the consumer's tick.
+std::int64_t HappensBefore::units_without(const Semaphore& semaphore, std::size_t producer, std::size_t signal,
+                                          std::size_t consumer, std::uint32_t tick) {
+    const std::size_t own = semaphore.consumers.size() + producer;
+    std::int64_t units = 0;
+    std::size_t i = 0;
+    const auto at = std::next(semaphore.producers.begin(), static_cast<std::ptrdiff_t>(producer));
+    const std::uint32_t signal_tick = at->second.known[signal].ticks[own];
+    for (const auto& [thread, other] : semaphore.producers) {
+        const bool same = i++ == producer;
+        const auto end = same ? other.known.begin() + static_cast<std::ptrdiff_t>(signal) : other.known.end();
+        const auto after = std::partition_point(other.known.begin(), end, [&](const Producer::Known& known) {
+            return known.ticks[consumer] < tick && (same || known.ticks[own] < signal_tick);
+        });
+        units += after == other.known.begin() ? 0 : std::prev(after)->units;
+    }
+    return units;
+}
+
+/// How many of a producer's signals the wait cannot do without: a beginning of its sequence.
+std::size_t HappensBefore::needed_signals(const Semaphore& semaphore, std::size_t producer, std::size_t consumer,
+                                          std::uint32_t tick, std::int64_t wanted) {
+    const auto at = std::next(semaphore.producers.begin(), static_cast<std::ptrdiff_t>(producer));
+    std::size_t low = 0;
+    std::size_t high = at->second.known.size();
+    while (low < high) {
+        const std::size_t middle = (low + high) / 2;
+        if (units_without(semaphore, producer, middle, consumer, tick) < wanted) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 void HappensBefore::join_needed(Semaphore& semaphore, Take& take, std::int64_t initial, Clock& clock) {
     const std::int64_t wanted = units_taken(semaphore, take) - initial;
     if (wanted <= 0) {
         return;
     }
-    const auto own = static_cast<std::size_t>(
+    const auto consumer = static_cast<std::size_t>(
         std::find(semaphore.consumers.begin(), semaphore.consumers.end(), take.thread) - semaphore.consumers.begin());
-    // What each producer can have given without this wait: all, or in a later pass the signals not known to follow it.
-    std::int64_t most = 0;
-    std::vector<std::int64_t> each;
+    std::int64_t total = 0;
     for (const auto& [thread, producer] : semaphore.producers) {
-        std::int64_t units = producer.total;
-        if (!producer.known.empty()) {
-            const auto after = std::partition_point(
-                producer.known.begin(), producer.known.end(),
-                [&](const Producer::Known& known) { return known.consumer_ticks[own] < take.tick; });
-            units = after == producer.known.begin() ? 0 : std::prev(after)->units;
-        }
-        each.push_back(units);
-        most += units;
+        total += producer.total;
     }
-    std::size_t i = 0;
+    std::size_t number = 0;
     for (auto& [thread, producer] : semaphore.producers) {
-        const std::int64_t need = wanted - (most - each[i++]);
+        const std::size_t own = number++;
+        std::int64_t need = 0;
+        if (passes_ == 0 || semaphore.producers.size() == 1) {
+            need = wanted - (total - producer.total);
+        } else if (const std::size_t signals = needed_signals(semaphore, own, consumer, take.tick, wanted);
+                   signals > 0) {
+            need = producer.known[signals - 1].units;
+        }
         if (need <= 0) {
             continue;
         }
@@ -271,8 +346,8 @@ void HappensBefore::give(const std::vector<SemCount>& counts, std::uint32_t thre
         Producer& producer = semaphore.producers.at(thread);
         const std::int64_t before = producer.learning.empty() ? 0 : producer.learning.back().units;
         Producer::Known known{before + count.count, {}};
-        for (const std::uint32_t consumer : semaphore.consumers) {
-            known.consumer_ticks.push_back((*clock)[consumer]);
+        for (const std::uint32_t each : semaphore.watched) {
+            known.ticks.push_back((*clock)[each]);
         }
         producer.learning.push_back(std::move(known));
         producer.given.push_back({before + count.count, clock});

@@ -7,12 +7,11 @@
 // threads: an instruction starts after it was issued, and a wait comes after the signals that it cannot do without.
 //
 // Which those are is counted, not observed. A wait that brings the units taken from a semaphore to T needs T units from
-// its initial value and its producers. A producer p must have given at least T - initial - (what the others could give
-// without this wait), and gave it in its own order. What the others could give at most are the signals that do not
-// themselves come after the wait; that is known only once order is, so the whole is repeated until nothing is added.
-// Every step uses proven order alone: the result never claims too much. The set of events is the same in every
-// interleaving because control flow does not depend on data, and waits that no other wait can overtake stay enabled
-// once they are; unordered_waits() lists those for which that is not proven.
+// its initial value and its signals. It cannot do without a signal if all others that come neither after that signal
+// nor after the wait itself are too few. Who comes after whom is known only once order is, so the whole is repeated
+// until nothing is added. Every step uses proven order alone: the result never claims too much. The set of events is
+// the same in every interleaving because control flow does not depend on data, and waits that no other wait can
+// overtake stay enabled once they are; unordered_waits() lists those for which that is not proven.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -22,12 +21,13 @@
 #include <string>
 #include <vector>
 
+#include "isa/execute/reachability.hpp"
 #include "isa/execute/trace.hpp"
 
 namespace sluice::isa {
 
 /// Of every thread, how many of its ticks are known to be over. A queue ticks once a part of an instruction is visible,
-/// a processor once it has taken a wait.
+/// a processor once it has taken a wait or given a signal.
 using Clock = std::vector<std::uint32_t>;
 
 /// Two waits of different threads that may take each other's units.
@@ -41,8 +41,10 @@ class HappensBefore {
 public:
     explicit HappensBefore(const Trace& trace);
 
-    /// Works the order out; call once.
+    /// Works the order out, from what is known already.
     void solve();
+    /// What a replay without that end has shown (see reachability.hpp): these come after the end of the part.
+    void add_order(std::uint32_t instruction, std::uint32_t part, const std::vector<Reachability::Stuck>& later);
     /// Calls on_start(instruction, what is over when it starts) in an order that agrees with all others.
     void replay(const std::function<void(std::uint32_t, const Clock&)>& on_start);
 
@@ -63,10 +65,10 @@ private:
             SharedClock clock;
         };
         std::deque<Given> given;
-        /// From the pass before: units so far, and of every consumer the ticks that the signal comes after.
+        /// From the pass before: units so far, and of every watched thread the ticks that the signal comes after.
         struct Known {
             std::int64_t units;
-            std::vector<std::uint32_t> consumer_ticks;
+            std::vector<std::uint32_t> ticks;
         };
         std::vector<Known> known, learning;
     };
@@ -81,6 +83,7 @@ private:
     struct Semaphore {
         std::map<std::uint32_t, Producer> producers;
         std::vector<std::uint32_t> consumers;
+        std::vector<std::uint32_t> watched;              ///< consumers, then producers in their order
         std::vector<std::vector<std::size_t>> takes_of;  ///< each consumer's, as indices into `takes`
         std::vector<Take> takes;                         ///< in the order of the run
         std::size_t next_take = 0;
@@ -93,7 +96,10 @@ private:
         std::uint32_t ticks = 0;
     };
 
+    using End = std::pair<std::uint32_t, std::uint32_t>;  ///< instruction, part
+
     void prepare();
+    void join_shown(const std::vector<End>& ends, Clock& clock) const;
     void count_signals(const std::vector<SemCount>& counts, std::uint32_t thread);
     void add_takes(const std::vector<SemCount>& counts, std::uint32_t thread, std::int64_t item, std::uint32_t tick);
     void pass(const std::function<void(std::uint32_t, const Clock&)>* on_start);
@@ -101,6 +107,10 @@ private:
     void part_done(const TraceEvent& event);
     void take(const std::vector<SemCount>& counts, Clock& clock);
     void join_needed(Semaphore& semaphore, Take& take, std::int64_t initial, Clock& clock);
+    [[nodiscard]] static std::size_t needed_signals(const Semaphore& semaphore, std::size_t producer,
+                                                    std::size_t consumer, std::uint32_t tick, std::int64_t wanted);
+    [[nodiscard]] static std::int64_t units_without(const Semaphore& semaphore, std::size_t producer,
+                                                    std::size_t signal, std::size_t consumer, std::uint32_t tick);
     void learn(const std::vector<SemCount>& counts, const Clock& clock);
     void give(const std::vector<SemCount>& counts, std::uint32_t thread, const SharedClock& clock);
     [[nodiscard]] std::int64_t units_taken(const Semaphore& semaphore, const Take& take) const;
@@ -114,6 +124,9 @@ private:
     std::int64_t needs_ = 0;  ///< sum over all waits and producers, of this pass: it only grows
     int passes_ = 0;
     std::vector<UnorderedWaits> unordered_;
+    std::map<End, SharedClock> shown_;                        ///< ends that order was added for
+    std::map<std::uint32_t, std::vector<End>> starts_after_;  ///< by instruction
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<End>> waits_after_;  ///< by thread and number
 };
 
 }  // namespace sluice::isa

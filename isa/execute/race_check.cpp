@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "isa/control_walker.hpp"
 #include "isa/execute/happens_before.hpp"
+#include "isa/execute/reachability.hpp"
 #include "isa/execute/shadow_memory.hpp"
 
 namespace sluice::isa {
 
 namespace {
+
+constexpr std::size_t kReplaysAtOnce = 32;
 
 /// `(i0 = 3, i1 = 0)`: the loop indices when the processor issued its instruction `number`.
 std::string loop_indices(const Program& program, const ChipSpec& chip, const Place& place, std::uint32_t number) {
@@ -53,22 +57,22 @@ public:
           trace_(trace),
           numbers_(chip),
           resolver_(program, chip, numbers_),
-          order_(trace) {
-        for (const Space space : {Space::hbm, Space::csram, Space::tsram}) {
-            for (std::int64_t unit = 0; unit < memory_units(chip, space); ++unit) {
-                memories_.at(static_cast<std::size_t>(space)).emplace_back(memory_bytes(chip, space));
-            }
-        }
-    }
+          order_(trace),
+          reachability_(trace) {}
 
+    /// Looks for pairs that the counting of signals leaves unordered, and asks a replay about each; what it shows to be
+    /// ordered orders others too. What is left are races.
     RaceReport run() {
-        order_.solve();
+        do {
+            order_.solve();
+            forget();
+            order_.replay([this](std::uint32_t item, const Clock& clock) { start(item, clock); });
+        } while (explain_some());
         report_.passes = order_.passes();
         for (const UnorderedWaits& waits : order_.unordered_waits()) {
             report_.races.push_back(describe(waits));
             ++report_.pairs;
         }
-        order_.replay([this](std::uint32_t item, const Clock& clock) { start(item, clock); });
         for (const Race& race : races_) {
             report_.races.push_back(describe(race));
         }
@@ -85,6 +89,43 @@ private:
         std::uint64_t executions = 0;
         std::int64_t known = -1;  ///< last instruction of the first one's queue that the second one does come after
     };
+
+    void forget() {
+        races_.clear();
+        found_.clear();
+        suspects_.clear();
+        report_.pairs = 0;
+        for (const Space space : {Space::hbm, Space::csram, Space::tsram}) {
+            std::vector<ShadowMemory>& memories = memories_.at(static_cast<std::size_t>(space));
+            memories.clear();
+            for (std::int64_t unit = 0; unit < memory_units(chip_, space); ++unit) {
+                memories.emplace_back(memory_bytes(chip_, space));
+            }
+        }
+    }
+
+    /// True if a replay without the end of some suspect showed order that was not known.
+    bool explain_some() {
+        bool any = false;
+        std::size_t replays = 0;
+        for (const auto& [first, seconds] : suspects_) {
+            if (replays == kReplaysAtOnce && any) {
+                break;
+            }
+            const std::pair<std::uint32_t, std::uint32_t> end{first.first, first.second};
+            if (!replayed_.insert(end).second) {
+                continue;
+            }
+            ++replays;
+            reachability_.run_without(end.first, end.second);
+            if (std::any_of(seconds.begin(), seconds.end(),
+                            [this](std::uint32_t second) { return !reachability_.started(second); })) {
+                order_.add_order(end.first, end.second, reachability_.stuck());
+                any = true;
+            }
+        }
+        return any;
+    }
 
     void start(std::uint32_t item, const Clock& clock) {
         const Operation& operation = trace_.instructions[item].operation;
@@ -117,6 +158,7 @@ private:
     }
 
     void add(Race race, const Clock& clock) {
+        suspects_[{race.first.instruction, race.first.part}].insert(race.second.instruction);
         const TracedInstruction& first = trace_.instructions[race.first.instruction];
         const TracedInstruction& second = trace_.instructions[race.second.instruction];
         const auto [entry, fresh] = found_.try_emplace({first.operation.text, second.operation.text}, races_.size());
@@ -189,10 +231,13 @@ private:
     SemaphoreNumbers numbers_;
     Resolver resolver_;
     HappensBefore order_;
+    Reachability reachability_;
     std::array<std::vector<ShadowMemory>, 3> memories_;
     std::map<std::pair<const Instruction*, const Instruction*>, std::size_t> found_;  ///< in races_
     std::vector<Race> races_;
     std::pair<std::uint32_t, std::uint32_t> last_pair_{~0U, ~0U};
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::uint32_t>> suspects_;  ///< end -> later starts
+    std::set<std::pair<std::uint32_t, std::uint32_t>> replayed_;
     RaceReport report_;
 };
 
