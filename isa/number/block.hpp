@@ -36,7 +36,8 @@ void load_operand(Format format, std::span<const std::byte> bytes, bool transpos
 /// BF16 and FP16: for each 8 consecutive k, the eight products are added in ascending k in binary64, and that sum is
 /// added to the FP32 accumulator with one rounding; four such steps a block.
 ///
-/// NaN and infinity follow IEEE 754; a NaN is stored as 0x7FC00000. Formats: a pair that tensor_rate takes.
+/// NaN and infinity follow IEEE 754; a NaN is stored as 0x7FC00000. A sum of 4- to 8-bit products that is zero is +0.
+/// Formats: a pair that tensor_rate takes. Rows of C from `rows` on are not touched.
 void multiply_blocks(Format a_format, const OperandBlock& a, Format b_format, const OperandBlock& b, std::int64_t rows,
                      std::span<float, 1024> c);
 
