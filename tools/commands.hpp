@@ -13,5 +13,7 @@ namespace sluice::tools {
 void add_run_command(CLI::App& app);
 void add_compile_command(CLI::App& app);
 void add_show_command(CLI::App& app);
+void add_verify_command(CLI::App& app);
+void add_fmt_command(CLI::App& app);
 
 }  // namespace sluice::tools

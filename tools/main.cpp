@@ -86,6 +86,8 @@ int run_command_line(int argc, char** argv) {
     sluice::tools::add_run_command(app);
     sluice::tools::add_compile_command(app);
     sluice::tools::add_show_command(app);
+    sluice::tools::add_verify_command(app);
+    sluice::tools::add_fmt_command(app);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
