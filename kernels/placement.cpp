@@ -70,7 +70,7 @@ void for_blocks(const MatrixPlace& place, std::int64_t cols, const Body& body) {
 void write_matrix(const MatrixPlace& place, const Matrix& matrix, isa::ScaleRounding rounding, isa::SparseMemory& hbm) {
     const isa::FormatInfo& format = isa::info(place.format);
     if (!place.block) {
-        const auto bytes = static_cast<std::size_t>(matrix.cols * format.element_bits / 8);
+        const auto bytes = static_cast<std::size_t>(ceil_div<std::int64_t>(matrix.cols * format.element_bits, 8));
         std::vector<std::byte> row(bytes);
         for (std::int64_t r = 0; r < place.rows; ++r) {
             isa::encode_row(place.format,
@@ -91,7 +91,17 @@ void write_matrix(const MatrixPlace& place, const Matrix& matrix, isa::ScaleRoun
 
 void read_matrix(const MatrixPlace& place, const isa::SparseMemory& hbm, Matrix& matrix) {
     const isa::FormatInfo& format = isa::info(place.format);
-    SLUICE_CHECK(static_cast<bool>(place.block), "outputs stand in blocks");
+    if (!place.block) {
+        const auto bytes = static_cast<std::size_t>(ceil_div<std::int64_t>(matrix.cols * format.element_bits, 8));
+        std::vector<std::byte> row(bytes);
+        for (std::int64_t r = 0; r < place.rows; ++r) {
+            hbm.read(static_cast<std::uint64_t>(place.base) + static_cast<std::uint64_t>(r) * bytes, row);
+            isa::decode_row(place.format, row, std::byte{0},
+                            std::span(matrix.values).subspan(static_cast<std::size_t>((place.first_row + r) * matrix.cols),
+                                                             static_cast<std::size_t>(matrix.cols)));
+        }
+        return;
+    }
     for_blocks(place, matrix.cols, [&](std::int64_t r, std::int64_t c) {
         std::vector<std::byte> bytes(static_cast<std::size_t>(block_bytes(place.format)));
         hbm.read(static_cast<std::uint64_t>(place.block(r, c)), bytes);

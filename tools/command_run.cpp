@@ -26,6 +26,10 @@ struct RunFlags {
     std::string out;
     std::string json;
     std::string max_cycles;
+    bool functional = false;
+    std::string inputs;
+    bool check_races = false;
+    std::string shuffles;
     bool quiet = false;
 };
 
@@ -35,7 +39,21 @@ std::map<std::string, std::string> result_files(const Outcome& outcome, const st
     if (program.size() <= kLargestProgramText) {
         files.emplace("program.disa", std::move(program));
     }
+    files.insert(outcome.values.files.begin(), outcome.values.files.end());
     return files;
+}
+
+/// Nothing if no flag asks for a run on values.
+std::optional<ValueOptions> value_options(const RunFlags& flags) {
+    constexpr std::int64_t kMostShuffles = 10'000;
+    if (!flags.functional && !flags.check_races && flags.inputs.empty() && flags.shuffles.empty()) {
+        return std::nullopt;
+    }
+    ValueOptions options;
+    options.inputs = flags.inputs.empty() ? options.inputs : flags.inputs;
+    options.check_races = flags.check_races;
+    options.shuffles = flags.shuffles.empty() ? 0 : parse_count(flags.shuffles, "--shuffle", 1, kMostShuffles);
+    return options;
 }
 
 /// What is written must destroy neither an input nor another result.
@@ -56,7 +74,11 @@ void run(const RunFlags& flags) {
         constexpr std::int64_t kMostCycles = std::int64_t{1} << 62;
         options.max_cycles = static_cast<Cycle>(parse_count(flags.max_cycles, "--max-cycles", 1, kMostCycles));
     }
+    const std::optional<ValueOptions> values = value_options(flags);
     Prepared job = prepare(flags.workload.request());
+    if (values && values->from_folder()) {
+        job.inputs.push_back({"--inputs", values->inputs});
+    }
     const bool json_alone = flags.json == "-";
     const std::string folder = flags.out.empty() ? "out/" + job.name : flags.out;
     const std::string folder_flag = flags.out.empty() ? "out" : "--out";
@@ -85,7 +107,8 @@ void run(const RunFlags& flags) {
         if (line.shown()) {
             options.on_progress = [&line](const sim::Progress& progress) { line.update(progress); };
         }
-        outcome = simulate(std::move(job), options);
+        ValueOutcome computed = values ? run_values(job, *values) : ValueOutcome{};
+        outcome = simulate(std::move(job), options, std::move(computed));
     }
 
     const std::string json = outcome.run.dump(1) + "\n";
@@ -119,12 +142,27 @@ void add_run_command(CLI::App& app) {
     command->add_option("--max-cycles", flags->max_cycles, "give up (exit code 2) a run that passes so many cycles")
         ->type_name("N")
         ->group("Machine");
+    const char* of_values = "Values";
+    command
+        ->add_flag("--functional", flags->functional, "run on values too; outputs become NAME.npy in the result folder")
+        ->group(of_values);
+    command->add_option("--inputs", flags->inputs, "seed of random inputs (default 1), or a folder of NAME.npy files")
+        ->type_name("SEED|DIR")
+        ->group(of_values);
+    command
+        ->add_flag("--check-races", flags->check_races,
+                   "report accesses that nothing orders, and unbalanced semaphores (exit code 2)")
+        ->group(of_values);
+    command->add_option("--shuffle", flags->shuffles, "run N other interleavings and compare the results byte for byte")
+        ->type_name("N")
+        ->group(of_values);
     command->add_flag("--quiet", flags->quiet, "no table and no progress")->group("Output");
     command->footer(
         "Examples:\n"
         "  sluice run gemm --m 4096 --n 4096 --k 4096 --format fp4\n"
         "  sluice run --model llama-3.1-8b --phase decode --batch 32 --context 4096\n"
         "  sluice run --model my/config.json --phase prefill --tokens 2048 --weights fp8 --chip maia200-peak\n"
+        "  sluice run gemm --m 256 --n 256 --k 256 --format fp8 --functional --inputs 7 --check-races --shuffle 4\n"
         "  sluice run mine.disa --chip toy --set tsram.bytes=1MiB --json - | jq .summary");
     command->callback([flags] { run(*flags); });
 }

@@ -115,8 +115,13 @@ void WorkloadFlags::add_to(CLI::App& command) {
     text("--context", context_, "N", model, "decode: positions in the KV cache, the new token's included");
     text("--weights", weights_, "FORMAT", model, "matrices and LM head: mxfp4 (default), mxfp6, mxfp8, e4m3, bf16");
     text("--act", act_, "FORMAT", model, "operands of matrix products: fp8 (default; MXFP8), mxfp4, mxfp6, e4m3, bf16");
+    text("--scale-rounding", scale_rounding_, "RULE", "Values", "of MX block scales: floor (default), ceil, even");
     text("--kv", kv_, "FORMAT", model, "KV cache: fp8 (default; E4M3), bf16");
     chip_.add_to(command);
+}
+
+isa::ScaleRounding WorkloadFlags::scale_rounding() const {
+    return isa::parse_scale_rounding(scale_rounding_.empty() ? "floor" : scale_rounding_, "--scale-rounding");
 }
 
 GemmWork WorkloadFlags::gemm() const {
@@ -131,6 +136,7 @@ GemmWork WorkloadFlags::gemm() const {
                                kOperandFormats);
     work.b = parse_flag_format(b_format_.empty() ? format_ : b_format_, b_format_.empty() ? "--format" : "--b-format",
                                kOperandFormats);
+    work.scale_rounding = scale_rounding();
     if (!out_format_.empty()) {
         work.out = parse_flag_format(out_format_, "--out-format", kOutputFormats);
     }
@@ -158,6 +164,7 @@ ModelWork WorkloadFlags::model() const {
     }
     step.weights = parse_flag_format(weights_.empty() ? "mxfp4" : weights_, "--weights", kOperandFormats);
     step.activations = parse_flag_format(act_.empty() ? "fp8" : act_, "--act", kOperandFormats);
+    step.scale_rounding = scale_rounding();
     step.kv = parse_flag_format(kv_.empty() ? "fp8" : kv_, "--kv", kCacheFormats);
     return work;
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -99,23 +100,31 @@ void write_file(const fs::path& file, const std::string& text, const std::string
     }
 }
 
-/// Does `file` say that it is a run.json?
-bool is_run_json(const fs::path& file) {
-    std::ifstream stream(file, std::ios::binary);
-    const nlohmann::json run = nlohmann::json::parse(stream, nullptr, false);
-    if (!run.is_object() || !run.contains("schema") || !run["schema"].is_string()) {
-        return false;
+/// A folder's run.json, or null if it has none of schema sluice.run.
+nlohmann::json run_json_of(const fs::path& folder) {
+    std::error_code error;
+    if (!fs::is_regular_file(folder / "run.json", error)) {
+        return {};
     }
-    return run["schema"].get<std::string>().starts_with("sluice.run/");
+    std::ifstream stream(folder / "run.json", std::ios::binary);
+    nlohmann::json run = nlohmann::json::parse(stream, nullptr, false);
+    const bool is_run = run.is_object() && run.contains("schema") && run["schema"].is_string() &&
+                        run["schema"].get<std::string>().starts_with("sluice.run/");
+    return is_run ? std::move(run) : nlohmann::json();
 }
 
-bool is_result_file(const std::string& name) {
-    for (const char* known : kResultFiles) {
-        if (name == known) {
-            return true;
+/// The files of a result: the usual ones, and the outputs that its run.json lists.
+std::set<std::string> result_files_of(const nlohmann::json& run) {
+    std::set<std::string> files(kResultFiles.begin(), kResultFiles.end());
+    const nlohmann::json::json_pointer outputs("/values/outputs");
+    if (run.is_object() && run.contains(outputs) && run[outputs].is_array()) {
+        for (const nlohmann::json& name : run[outputs]) {
+            if (name.is_string() && name.get<std::string>().ends_with(".npy")) {
+                files.insert(name.get<std::string>());
+            }
         }
     }
-    return false;
+    return files;
 }
 
 /// Throws InputError unless the folder is not there, empty, or an earlier result.
@@ -131,17 +140,19 @@ void require_replaceable(const fs::path& folder, const std::string& flag) {
         refuse(flag, folder, "it is the current folder");
     }
     const std::string allowed = "allowed: a new or empty folder, or that of an earlier result";
+    const nlohmann::json run = run_json_of(folder);
+    const std::set<std::string> known = result_files_of(run);
     bool empty = true;
     for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
         const std::string name = entry.path().filename().string();
         std::error_code ignored;
-        if (!is_result_file(name) || !entry.is_regular_file(ignored)) {
+        if (!known.contains(name) || !entry.is_regular_file(ignored)) {
             refuse(flag, folder, fmt::format("it holds \"{}\", which is no result; {}", name, allowed));
         }
         empty = false;
     }
     require_success(error, flag, folder);
-    if (!empty && !is_run_json(folder / "run.json")) {
+    if (!empty && run.is_null()) {
         refuse(flag, folder, fmt::format("it has no run.json of schema sluice.run; {}", allowed));
     }
 }

@@ -7,7 +7,8 @@
 
 namespace sluice::tools {
 
-/// A folder of results. An earlier result is replaced; a folder with anything else in it is refused.
+/// A folder of results. An earlier result is replaced, with the outputs (.npy) that its run.json lists; a folder with
+/// anything else in it is refused.
 class ResultFolder {
 public:
     /// Throws InputError (`flag` names the place in messages) if the folder could not be written.

@@ -17,6 +17,7 @@ struct GemmWork {
     isa::Format a = isa::Format::mxfp8;
     isa::Format b = isa::Format::mxfp8;
     isa::Format out = isa::Format::bf16;
+    isa::ScaleRounding scale_rounding = isa::ScaleRounding::floor;
 };
 
 /// One step of a model: a shipped name or the path of a Hugging Face config.json.

@@ -168,8 +168,10 @@ ordered_json make_run_json(const Outcome& outcome, double wall_seconds) {
     run["energy"] = {
         {"table", outcome.job.energy.name}, {"components", figures.component_j}, {"static_j", figures.static_j}};
     run["power"] = {{"interval_cycles", figures.power_interval_cycles}, {"watts", figures.watts}};
+    run["values"] = outcome.values.summary;
     run["stats"] = stats_json(outcome.result.stats);
     run["simulator"] = simulator_json(outcome.result, wall_seconds);
+    run["simulator"]["values_wall_seconds"] = outcome.values.wall_seconds;
     return run;
 }
 

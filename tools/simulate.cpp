@@ -16,6 +16,7 @@
 #include "models/huggingface.hpp"
 #include "tools/model_summary.hpp"
 #include "tools/run_json.hpp"
+#include "tools/values.hpp"
 
 namespace sluice::tools {
 namespace {
@@ -52,10 +53,12 @@ std::string read_program_text(const std::string& file) {
     return text;
 }
 
-void take(Prepared& job, kernels::Compiled compiled) {
+void take(Prepared& job, const models::Graph& graph, kernels::Compiled compiled) {
     job.program = std::move(compiled.program);
     job.plan = std::move(compiled.nodes);
     job.notes = std::move(compiled.notes);
+    job.placement = std::move(compiled.placement);
+    job.graph = graph;
 }
 
 /// Fills everything but chip and energy table, which the job has already.
@@ -65,7 +68,8 @@ public:
 
     void operator()(const GemmWork& work) {
         read_chip(kDefaultChip);
-        const models::Graph graph = models::build_gemm(work.m, work.n, work.k, work.a, work.b, work.out);
+        models::Graph graph = models::build_gemm(work.m, work.n, work.k, work.a, work.b, work.out);
+        graph.workload.scale_rounding = work.scale_rounding;
         job_.name = graph.name;
         job_.workload = {{"kind", "gemm"},
                          {"name", job_.name},
@@ -75,7 +79,7 @@ public:
                          {"a_format", name(work.a)},
                          {"b_format", name(work.b)},
                          {"out_format", name(work.out)}};
-        take(job_, kernels::compile(graph, job_.chip.spec));
+        take(job_, graph, kernels::compile(graph, job_.chip.spec));
     }
 
     void operator()(const ModelWork& work) {
@@ -99,7 +103,7 @@ public:
                          {"act_format", name(step.activations)},
                          {"kv_format", name(step.kv)},
                          {"parameters", models::parameter_count(config)}};
-        take(job_, kernels::compile(graph, job_.chip.spec));
+        take(job_, graph, kernels::compile(graph, job_.chip.spec));
     }
 
     void operator()(const ProgramWork& work) {
@@ -108,6 +112,7 @@ public:
         read_chip(job_.program.chip.empty() ? kDefaultChip : job_.program.chip);
         job_.name = folder_name(fs::path(work.file).stem().string());
         job_.workload = {{"kind", "program"}, {"name", job_.name}, {"program", job_.program.name}};
+        place_regions(job_);
     }
 
 private:
@@ -138,7 +143,7 @@ Prepared prepare(const Request& request) {
     return job;
 }
 
-Outcome simulate(Prepared job, const sim::RunOptions& options) {
+Outcome simulate(Prepared job, const sim::RunOptions& options, ValueOutcome values) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point start = Clock::now();
     Outcome outcome;
@@ -146,6 +151,7 @@ Outcome simulate(Prepared job, const sim::RunOptions& options) {
     const double wall_seconds = std::chrono::duration<double>(Clock::now() - start).count();
     outcome.figures = make_figures(job.chip.spec, job.energy, job.program, job.plan, job.tokens, outcome.result);
     outcome.job = std::move(job);
+    outcome.values = std::move(values);
     outcome.run = make_run_json(outcome, wall_seconds);
     return outcome;
 }

@@ -10,10 +10,12 @@
 #include "isa/energy_table.hpp"
 #include "isa/program.hpp"
 #include "kernels/compile.hpp"
+#include "models/graph.hpp"
 #include "sim/run.hpp"
 #include "tools/figures.hpp"
 #include "tools/output.hpp"
 #include "tools/request.hpp"
+#include "tools/values.hpp"
 
 namespace sluice::tools {
 
@@ -25,6 +27,8 @@ struct Prepared {
     isa::Program program;
     std::vector<kernels::PlanNode> plan;  ///< by node id; empty for a program of the user's own
     std::vector<std::string> notes;       ///< the compiler's mapping
+    models::Graph graph;                  ///< what was compiled; of a program: its regions that hold matrices
+    kernels::Placement placement;         ///< where the graph's tensors lie
     std::vector<Place> inputs;            ///< files that it was read from
     double tokens = 0;                    ///< that the step processes; 0 where there are none
     nlohmann::ordered_json workload;      ///< as in run.json
@@ -38,11 +42,12 @@ struct Outcome {
     Prepared job;
     sim::RunResult result;
     Figures figures;
+    ValueOutcome values;         ///< empty without a run on values
     nlohmann::ordered_json run;  ///< run.json, schema sluice.run/1
 };
 
 /// Throws InputError, DeadlockError, InvariantError.
-[[nodiscard]] Outcome simulate(Prepared job, const sim::RunOptions& options = {});
+[[nodiscard]] Outcome simulate(Prepared job, const sim::RunOptions& options = {}, ValueOutcome values = {});
 [[nodiscard]] Outcome simulate(const Request& request, const sim::RunOptions& options = {});
 
 }  // namespace sluice::tools

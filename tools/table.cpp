@@ -165,6 +165,31 @@ std::string energy_line(const Figures& figures) {
 
 }  // namespace
 
+namespace {
+
+/// "24 instructions on seed 1; no race; 3 other interleavings agree; c.npy"
+std::string values_line(const ValueOutcome& values) {
+    const auto& summary = values.summary;
+    const auto& inputs = summary["inputs"].get_ref<const std::string&>();
+    const bool seed = inputs.find_first_not_of("0123456789") == std::string::npos;
+    std::string line = fmt::format("{} instructions on {}{}", grouped(summary["instructions"].get<std::uint64_t>()),
+                                   seed ? "seed " : "", inputs);
+    if (summary["races_checked"].get<bool>()) {
+        line += "; no race";
+    }
+    if (const auto shuffles = summary["interleavings_compared"].get<std::int64_t>(); shuffles > 0) {
+        line += fmt::format("; {} other interleaving{}", shuffles, shuffles == 1 ? " agrees" : "s agree");
+    }
+    const auto& outputs = summary["outputs"];
+    constexpr std::size_t kShown = 4;
+    for (std::size_t i = 0; i < std::min(outputs.size(), kShown); ++i) {
+        line += (i == 0 ? "; " : ", ") + outputs[i].get<std::string>();
+    }
+    return outputs.size() > kShown ? fmt::format("{} and {} more", line, outputs.size() - kShown) : line;
+}
+
+}  // namespace
+
 std::string run_table(const Outcome& outcome) {
     const Figures& figures = outcome.figures;
     Rows summary;
@@ -174,8 +199,11 @@ std::string run_table(const Outcome& outcome) {
         text += operator_table(figures, !outcome.job.plan.empty()) + "\n";
     }
     text += engine_table(figures) + "\n";
-    text += aligned({{"critical path", path_line(outcome.result)}, {"energy", energy_line(figures)}}, {1});
-    return text;
+    Rows last{{"critical path", path_line(outcome.result)}, {"energy", energy_line(figures)}};
+    if (!outcome.values.summary.is_null()) {
+        last.push_back({"values", values_line(outcome.values)});
+    }
+    return text + aligned(last, {1});
 }
 
 std::string aligned(const Rows& rows, const std::vector<std::size_t>& left) {

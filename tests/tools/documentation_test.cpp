@@ -90,9 +90,9 @@ std::string without_simulation(const std::string& words) {
     std::istringstream stream(words);
     std::vector<std::string> kept;
     for (std::string word; stream >> word;) {
-        if (word == "--out" || word == "--json") {
+        if (word == "--out" || word == "--json" || word == "--inputs" || word == "--shuffle") {
             stream >> word;
-        } else if (word != "--quiet") {
+        } else if (word != "--quiet" && word != "--functional" && word != "--check-races") {
             kept.push_back(word == "run" ? "compile" : word);
         }
     }

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Runs on values: inputs from a seed or from .npy files, the functional machine, checks, outputs as .npy files.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace sluice::tools {
+
+struct Prepared;
+
+struct ValueOptions {
+    std::string inputs = "1";  ///< a seed, or a folder of .npy files
+    bool check_races = false;
+    std::int64_t shuffles = 0;  ///< other interleavings whose results are compared
+    [[nodiscard]] bool from_folder() const;
+};
+
+struct ValueOutcome {
+    std::map<std::string, std::string> files;  ///< "NAME.npy" -> its bytes
+    nlohmann::ordered_json summary;            ///< "values" of run.json
+    double wall_seconds = 0;
+};
+
+/// The regions of a program that hold matrices, as a graph and its placement: a region that is input and output is
+/// both.
+void place_regions(Prepared& job);
+
+/// Throws InputError: an input that is missing or does not fit, a byte that is read and that nobody wrote, a race,
+/// results that depend on the interleaving; DeadlockError.
+[[nodiscard]] ValueOutcome run_values(const Prepared& job, const ValueOptions& options);
+
+}  // namespace sluice::tools
