@@ -228,8 +228,10 @@ private:
                               VectorOperand{emit_.memory.probabilities.at(row * blocks * block(shape_.kv)),
                                             blocks * block(shape_.kv), block(shape_.kv)},
                               VectorOperand{emit_.memory.row_maximum + row_values, 4, 0},
-                              VectorOperand{emit_.memory.row_sum + row_values, 4, 0},
-                              VectorOperand{emit_.memory.row_rescale + row_values, 4, 0}};
+                              VectorOperand{emit_.memory.row_sum + row_values, 4, 0}};
+            if (!first) {
+                macro.operands.push_back(VectorOperand{emit_.memory.row_rescale + row_values, 4, 0});
+            }
             if (masked) {
                 macro.mask_by_row = shape_.causal;
                 macro.mask_limit = shape_.causal ? (part * emit_.grouping.groups + emit_.group) * kBlockEdge
