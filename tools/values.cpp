@@ -223,22 +223,16 @@ std::string joined(const std::vector<std::string>& lines) {
     return lines.size() > kMostRaces ? fmt::format("{}\n... and {} more", out, lines.size() - kMostRaces) : out;
 }
 
-void check_balance(const Prepared& job, const isa::Machine& machine) {
-    std::vector<std::string> lines;
-    for (const isa::Unbalanced& each : machine.unbalanced()) {
-        lines.push_back(
-            fmt::format("  {} began with {} and ends with {}", each.semaphore, each.initial, each.final_value));
-    }
-    if (!lines.empty()) {
-        refuse(job, "it does not leave its semaphores as it found them: a wait or a signal is missing", joined(lines));
-    }
-}
-
+/// Races, and semaphores that end otherwise than they began.
 void check_order(const Prepared& job, const isa::Program& program, const isa::Machine& machine) {
-    const isa::RaceReport report = isa::check_races(program, job.chip.spec, machine.trace());
-    if (!report.races.empty()) {
-        refuse(job, fmt::format("{} race{}", report.races.size(), report.races.size() == 1 ? "" : "s"),
-               joined(report.races));
+    std::vector<std::string> faults = isa::check_races(program, job.chip.spec, machine.trace()).races;
+    for (const isa::Unbalanced& each : machine.unbalanced()) {
+        faults.push_back(fmt::format("semaphore {} began with {} and ends with {}: a wait or a signal is missing",
+                                     each.semaphore, each.initial, each.final_value));
+    }
+    if (!faults.empty()) {
+        refuse(job, fmt::format("{} fault{} in its order", faults.size(), faults.size() == 1 ? "" : "s"),
+               joined(faults));
     }
 }
 
@@ -315,7 +309,6 @@ ValueOutcome run_values(const Prepared& job, const ValueOptions& options) {
     isa::Machine machine(loaded.program, job.chip.spec, loaded.memories, machine_options);
     machine.run();
     if (options.check_races) {
-        check_balance(job, machine);
         check_order(job, loaded.program, machine);
     }
     for (std::int64_t shuffle = 1; shuffle <= options.shuffles; ++shuffle) {

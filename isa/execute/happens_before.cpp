@@ -40,11 +40,12 @@ HappensBefore::HappensBefore(const Trace& trace)
 void HappensBefore::prepare() {
     std::vector<std::uint32_t> queue_ticks(trace_.threads.size(), 0);
     std::vector<std::uint32_t> processor_ticks(trace_.threads.size(), 0);
-    for (const TraceEvent& event : trace_.events) {
+    for (std::uint32_t number = 0; number < trace_.events.size(); ++number) {
+        const TraceEvent& event = trace_.events[number];
         switch (event.kind) {
             case EventKind::issue: break;
             case EventKind::wait:
-                add_takes(trace_.sem_counts[event.item], event.thread, -1, ++processor_ticks[event.thread]);
+                add_takes(trace_.sem_counts[event.item], number, ++processor_ticks[event.thread]);
                 break;
             case EventKind::signal:
                 ++processor_ticks[event.thread];
@@ -54,7 +55,7 @@ void HappensBefore::prepare() {
                 const Operation& operation = trace_.instructions[event.item].operation;
                 std::uint32_t& ticks = queue_ticks[event.thread];
                 first_tick_[event.item] = ticks;
-                add_takes(operation.waits, event.thread, event.item, ticks + 1);
+                add_takes(operation.waits, number, ticks + 1);
                 ticks += static_cast<std::uint32_t>(operation.parts());
                 break;
             }
@@ -81,8 +82,8 @@ void HappensBefore::count_signals(const std::vector<SemCount>& counts, std::uint
     }
 }
 
-void HappensBefore::add_takes(const std::vector<SemCount>& counts, std::uint32_t thread, std::int64_t item,
-                              std::uint32_t tick) {
+void HappensBefore::add_takes(const std::vector<SemCount>& counts, std::uint32_t event, std::uint32_t tick) {
+    const std::uint32_t thread = trace_.events[event].thread;
     for (const SemCount& count : counts) {
         Semaphore& semaphore = semaphores_[count.semaphore];
         const auto found = std::find(semaphore.consumers.begin(), semaphore.consumers.end(), thread);
@@ -94,7 +95,7 @@ void HappensBefore::add_takes(const std::vector<SemCount>& counts, std::uint32_t
         std::vector<std::size_t>& own = semaphore.takes_of[consumer];
         const std::int64_t before = own.empty() ? 0 : semaphore.takes[own.back()].own_units;
         own.push_back(semaphore.takes.size());
-        semaphore.takes.push_back({thread, item, tick, count.count, before + count.count, {}, {}});
+        semaphore.takes.push_back({thread, event, tick, count.count, before + count.count, {}, {}});
     }
 }
 
@@ -120,13 +121,11 @@ void HappensBefore::join_shown(const std::vector<End>& ends, Clock& clock) const
 
 void HappensBefore::solve() {
     std::int64_t before = -1;
-    unordered_.clear();
     for (int count = 0; needs_ != before && count < kMostPasses; ++count) {
         before = needs_;
         pass(nullptr);
         ++passes_;
     }
-    find_unordered();
 }
 
 void HappensBefore::replay(const std::function<void(std::uint32_t, const Clock&)>& on_start) {
@@ -354,23 +353,23 @@ void HappensBefore::give(const std::vector<SemCount>& counts, std::uint32_t thre
     }
 }
 
-void HappensBefore::find_unordered() {
+std::vector<PossibleOvertaking> HappensBefore::possible_overtakings() const {
+    std::vector<PossibleOvertaking> out;
     for (std::uint32_t s = 0; s < semaphores_.size(); ++s) {
         const Semaphore& semaphore = semaphores_[s];
-        if (semaphore.consumers.size() < 2) {
-            continue;
-        }
-        for (std::size_t i = 1; i < semaphore.takes.size(); ++i) {
-            const Take& first = semaphore.takes[i - 1];
-            const Take& second = semaphore.takes[i];
-            const auto consumer = std::find(semaphore.consumers.begin(), semaphore.consumers.end(), first.thread);
-            const auto known = second.known[static_cast<std::size_t>(consumer - semaphore.consumers.begin())];
-            if (first.thread != second.thread && known < first.tick) {
-                unordered_.push_back({s, first.thread, second.thread, first.item, second.item});
-                break;
+        for (std::size_t later = 1; later < semaphore.takes.size() && semaphore.consumers.size() > 1; ++later) {
+            const Take& second = semaphore.takes[later];
+            for (std::size_t earlier = later; earlier-- > 0;) {
+                const Take& first = semaphore.takes[earlier];
+                const auto consumer = std::find(semaphore.consumers.begin(), semaphore.consumers.end(), first.thread);
+                const auto known = second.known[static_cast<std::size_t>(consumer - semaphore.consumers.begin())];
+                if (first.thread != second.thread && known < first.tick) {
+                    out.push_back({s, first.event, second.event});
+                }
             }
         }
     }
+    return out;
 }
 
 }  // namespace sluice::isa

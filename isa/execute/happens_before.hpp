@@ -9,9 +9,13 @@
 // Which those are is counted, not observed. A wait that brings the units taken from a semaphore to T needs T units from
 // its initial value and its signals. It cannot do without a signal if all others that come neither after that signal
 // nor after the wait itself are too few. Who comes after whom is known only once order is, so the whole is repeated
-// until nothing is added. Every step uses proven order alone: the result never claims too much. The set of events is
-// the same in every interleaving because control flow does not depend on data, and waits that no other wait can
-// overtake stay enabled once they are; unordered_waits() lists those for which that is not proven.
+// until nothing is added. Every step uses proven order alone: the result never claims too much. It may claim too
+// little: counting looks at one semaphore at a time. reachability.hpp decides what is left, and add_order() takes that
+// in.
+//
+// The set of events is the same in every interleaving because control flow does not depend on data, if every
+// interleaving ends. It does if no wait can overtake another one of its semaphore: waits then stay enabled once they
+// are. possible_overtakings() lists those of which counting does not show that they cannot.
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -30,11 +34,11 @@ namespace sluice::isa {
 /// a processor once it has taken a wait or given a signal.
 using Clock = std::vector<std::uint32_t>;
 
-/// Two waits of different threads that may take each other's units.
-struct UnorderedWaits {
+/// Two waits of different threads for one semaphore, as events of the trace. The run has them in this order; perhaps
+/// the second can come first.
+struct PossibleOvertaking {
     std::uint32_t semaphore = 0;
-    std::uint32_t first_thread = 0, second_thread = 0;
-    std::int64_t first_item = -1, second_item = -1;  ///< instructions; -1: a processor's own wait
+    std::uint32_t first = 0, second = 0;
 };
 
 class HappensBefore {
@@ -52,7 +56,8 @@ public:
     [[nodiscard]] std::uint32_t end_tick(std::uint32_t instruction, std::int64_t part) const {
         return first_tick_[instruction] + static_cast<std::uint32_t>(part) + 1;
     }
-    [[nodiscard]] const std::vector<UnorderedWaits>& unordered_waits() const { return unordered_; }
+    /// As far as solve() knows, of each semaphore in the order of the second waits, nearest first waits first.
+    [[nodiscard]] std::vector<PossibleOvertaking> possible_overtakings() const;
     [[nodiscard]] int passes() const { return passes_; }
 
 private:
@@ -74,7 +79,7 @@ private:
     };
     struct Take {
         std::uint32_t thread = 0;
-        std::int64_t item = -1;
+        std::uint32_t event = 0;
         std::uint32_t tick = 0;
         std::int64_t units = 0;
         std::int64_t own_units = 0;                  ///< with all that its thread took before
@@ -101,7 +106,7 @@ private:
     void prepare();
     void join_shown(const std::vector<End>& ends, Clock& clock) const;
     void count_signals(const std::vector<SemCount>& counts, std::uint32_t thread);
-    void add_takes(const std::vector<SemCount>& counts, std::uint32_t thread, std::int64_t item, std::uint32_t tick);
+    void add_takes(const std::vector<SemCount>& counts, std::uint32_t event, std::uint32_t tick);
     void pass(const std::function<void(std::uint32_t, const Clock&)>* on_start);
     void start(const TraceEvent& event, const std::function<void(std::uint32_t, const Clock&)>* on_start);
     void part_done(const TraceEvent& event);
@@ -114,7 +119,6 @@ private:
     void learn(const std::vector<SemCount>& counts, const Clock& clock);
     void give(const std::vector<SemCount>& counts, std::uint32_t thread, const SharedClock& clock);
     [[nodiscard]] std::int64_t units_taken(const Semaphore& semaphore, const Take& take) const;
-    void find_unordered();
 
     const Trace& trace_;
     std::vector<std::uint32_t> first_tick_;
@@ -123,7 +127,6 @@ private:
     std::vector<std::size_t> taken_now_;
     std::int64_t needs_ = 0;  ///< sum over all waits and producers, of this pass: it only grows
     int passes_ = 0;
-    std::vector<UnorderedWaits> unordered_;
     std::map<End, SharedClock> shown_;                        ///< ends that order was added for
     std::map<std::uint32_t, std::vector<End>> starts_after_;  ///< by instruction
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<End>> waits_after_;  ///< by thread and number

@@ -189,7 +189,7 @@ bool Machine::issue(std::uint32_t agent, const Instruction& instruction) {
     if (options_.record_trace) {
         trace_.instructions.push_back({running.operation, target, agent, processor.issued});
     }
-    ++processor.issued;
+    running.number = processor.issued++;
     ++instructions_;
     if (options_.max_instructions != 0 && instructions_ > options_.max_instructions) {
         throw InputError("program " + program_.name,
@@ -254,7 +254,7 @@ void Machine::advance(std::uint32_t agent, Running& running) {
     const Operation& operation = running.operation;
     if (const auto* dma = std::get_if<DmaOperation>(&operation.body)) {
         if (!running.has_read) {
-            check_unwritten(operation, 0);
+            check_unwritten(running, 0);
             running.data = read_dma(*dma, memories_);
             running.has_read = true;
         } else {
@@ -263,11 +263,11 @@ void Machine::advance(std::uint32_t agent, Running& running) {
         }
         return;
     }
-    check_unwritten(operation, running.part);
+    check_unwritten(running, running.part);
     try {
         perform(operation, running.part, memories_);
     } catch (const InputError& error) {
-        throw InputError(describe(*operation.text) + " of " + describe(operation.place), error.what());
+        throw InputError(name_of(running), error.what());
     }
     ++running.part;
     running.has_written = running.part == operation.parts();
@@ -291,7 +291,14 @@ void Machine::complete(std::uint32_t agent) {
     give(operation.signals, signaller);
 }
 
-void Machine::check_unwritten(const Operation& operation, std::int64_t part) {
+std::string Machine::name_of(const Running& running) const {
+    const Operation& operation = running.operation;
+    return describe(*operation.text) + " of " + describe(operation.place) +
+           loop_indices(program_, chip_, operation.place, running.number);
+}
+
+void Machine::check_unwritten(const Running& running, std::int64_t part) {
+    const Operation& operation = running.operation;
     if (std::holds_alternative<FenceOperation>(operation.body)) {
         return;
     }
@@ -299,7 +306,7 @@ void Machine::check_unwritten(const Operation& operation, std::int64_t part) {
     if (!found) {
         return;
     }
-    const std::string where = describe(*operation.text) + " of " + describe(operation.place);
+    const std::string where = name_of(running);
     const std::string what =
         fmt::format("reads byte {} of {}({}), which nobody wrote{}", found->offset, name(found->access.space),
                     found->access.unit, region_at(program_, found->access.space, found->access.unit, found->offset));

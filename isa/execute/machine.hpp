@@ -54,6 +54,7 @@ private:
     struct Running {
         Operation operation;
         std::uint32_t item = 0;
+        std::uint32_t number = 0;  ///< among those that its processor issued
         std::int64_t part = 0;
         bool has_read = false, has_written = false;
         std::vector<std::byte> data;
@@ -92,7 +93,8 @@ private:
     bool start(std::uint32_t agent);
     void advance(std::uint32_t agent, Running& running);
     void complete(std::uint32_t agent);
-    void check_unwritten(const Operation& operation, std::int64_t part);
+    void check_unwritten(const Running& running, std::int64_t part);
+    [[nodiscard]] std::string name_of(const Running& running) const;
     bool take(std::uint32_t agent, const std::vector<SemCount>& waits, std::optional<std::uint32_t>& short_of);
     void give(const std::vector<SemCount>& signals, const std::string& signaller);
     void record(EventKind kind, std::uint32_t thread, std::size_t item, std::int64_t part = 0);

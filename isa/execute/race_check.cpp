@@ -18,37 +18,6 @@ namespace {
 
 constexpr std::size_t kReplaysAtOnce = 32;
 
-/// `(i0 = 3, i1 = 0)`: the loop indices when the processor issued its instruction `number`.
-std::string loop_indices(const Program& program, const ChipSpec& chip, const Place& place, std::uint32_t number) {
-    for (const ControlProgram& control : program.controls) {
-        if (control.level != place.level || place.unit < control.first || place.unit >= control.first + control.count) {
-            continue;
-        }
-        ControlWalker walker(control, processor_ids(place.level, place.unit, chip.soc.tiles_per_cluster));
-        std::uint32_t seen = 0;
-        while (const Statement* statement = walker.next()) {
-            if (const auto* load = std::get_if<LoadIndex>(&statement->body)) {
-                for (const IndexTable& table : program.tables) {
-                    if (table.name == load->table) {
-                        walker.set_register(load->reg,
-                                            index_value(table, load->element.evaluate(walker.environment())));
-                    }
-                }
-            }
-            if (!std::holds_alternative<Instruction>(statement->body) || seen++ != number) {
-                continue;
-            }
-            std::string out;
-            for (int depth = 0; depth < walker.depth(); ++depth) {
-                out += fmt::format("{}i{} = {}", depth == 0 ? " at " : ", ", depth,
-                                   walker.environment()[static_cast<std::size_t>(loop_var(depth))]);
-            }
-            return out;
-        }
-    }
-    return {};
-}
-
 class RaceCheck {
 public:
     RaceCheck(const Program& program, const ChipSpec& chip, const Trace& trace)
@@ -63,16 +32,15 @@ public:
     /// Looks for pairs that the counting of signals leaves unordered, and asks a replay about each; what it shows to be
     /// ordered orders others too. What is left are races.
     RaceReport run() {
+        order_.solve();
+        find_competing_waits();
         do {
             order_.solve();
             forget();
             order_.replay([this](std::uint32_t item, const Clock& clock) { start(item, clock); });
         } while (explain_some());
         report_.passes = order_.passes();
-        for (const UnorderedWaits& waits : order_.unordered_waits()) {
-            report_.races.push_back(describe(waits));
-            ++report_.pairs;
-        }
+        report_.pairs += competing_;
         for (const Race& race : races_) {
             report_.races.push_back(describe(race));
         }
@@ -102,6 +70,24 @@ private:
                 memories.emplace_back(memory_bytes(chip_, space));
             }
         }
+    }
+
+    /// Waits that can take each other's units, one pair a semaphore. Without any, all interleavings do the same things.
+    void find_competing_waits() {
+        const std::vector<PossibleOvertaking> possible = order_.possible_overtakings();
+        std::set<std::pair<std::uint32_t, std::uint32_t>> uncertain;
+        for (const PossibleOvertaking& waits : possible) {
+            uncertain.insert({waits.semaphore, waits.second});
+        }
+        std::set<std::uint32_t> reported;
+        for (const PossibleOvertaking& waits : possible) {
+            if (reported.count(waits.semaphore) == 0 &&
+                reachability_.can_overtake(waits.semaphore, waits.first, waits.second, uncertain)) {
+                reported.insert(waits.semaphore);
+                report_.races.push_back(describe(waits));
+            }
+        }
+        competing_ = report_.races.size();
     }
 
     /// True if a replay without the end of some suspect showed order that was not known.
@@ -215,14 +201,15 @@ private:
         return out;
     }
 
-    [[nodiscard]] std::string thread_name(std::uint32_t thread, std::int64_t item) const {
-        return item < 0 ? "the control program of " + isa::describe(trace_.threads[thread].place)
-                        : name_of(static_cast<std::uint32_t>(item));
+    [[nodiscard]] std::string waiter(std::uint32_t number) const {
+        const TraceEvent& event = trace_.events[number];
+        return event.kind == EventKind::wait
+                   ? "the control program of " + isa::describe(trace_.threads[event.thread].place)
+                   : name_of(event.item);
     }
-    [[nodiscard]] std::string describe(const UnorderedWaits& waits) const {
+    [[nodiscard]] std::string describe(const PossibleOvertaking& waits) const {
         return fmt::format("race for {}: {} and {} wait for it, and either may take the other's units",
-                           numbers_.describe(waits.semaphore), thread_name(waits.first_thread, waits.first_item),
-                           thread_name(waits.second_thread, waits.second_item));
+                           numbers_.describe(waits.semaphore), waiter(waits.first), waiter(waits.second));
     }
 
     const Program& program_;
@@ -239,6 +226,7 @@ private:
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::uint32_t>> suspects_;  ///< end -> later starts
     std::set<std::pair<std::uint32_t, std::uint32_t>> replayed_;
     RaceReport report_;
+    std::size_t competing_ = 0;  ///< of its races: waits that compete
 };
 
 }  // namespace

@@ -1,20 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "isa/execute/reachability.hpp"
 
+#include <algorithm>
+
 namespace sluice::isa {
 
 Reachability::Reachability(const Trace& trace)
-    : trace_(trace), lanes_(trace.threads.size()), waiters_(trace.initial.size()) {
-    for (const TraceEvent& event : trace.events) {
+    : trace_(trace),
+      lanes_(trace.threads.size()),
+      turns_(trace.events.size()),
+      taken_(trace.initial.size(), 0),
+      waiters_(trace.initial.size()) {
+    for (std::uint32_t number = 0; number < trace.events.size(); ++number) {
+        const TraceEvent& event = trace.events[number];
         Lane& lane = lanes_[event.thread];
-        (event.kind == EventKind::part_done ? lane.ends : lane.steps).push_back(&event);
+        (event.kind == EventKind::part_done ? lane.ends : lane.steps).push_back(number);
+        if (event.kind == EventKind::wait || event.kind == EventKind::start) {
+            for (const SemCount& wait : waits_of(event)) {
+                turns_[number].push_back(taken_[wait.semaphore]++);
+            }
+        }
     }
+}
+
+const std::vector<SemCount>& Reachability::waits_of(const TraceEvent& event) const {
+    return event.kind == EventKind::wait ? trace_.sem_counts[event.item]
+                                         : trace_.instructions[event.item].operation.waits;
 }
 
 void Reachability::run_without(std::uint32_t instruction, std::uint32_t part) {
     blocked_instruction_ = instruction;
     blocked_part_ = part;
+    blocked_wait_ = kNone;
+    run();
+}
+
+bool Reachability::can_overtake(std::uint32_t semaphore, std::uint32_t earlier, std::uint32_t later,
+                                const std::set<std::pair<std::uint32_t, std::uint32_t>>& uncertain) {
+    blocked_instruction_ = kNone;
+    blocked_wait_ = earlier;
+    run();
+    const TraceEvent& event = trace_.events[later];
+    const Lane& lane = lanes_[event.thread];
+    if (lane.next_step == lane.steps.size() || lane.steps[lane.next_step] != later ||
+        (event.kind == EventKind::start && !may_start(event.thread, event))) {
+        return false;
+    }
+    const std::vector<SemCount>& waits = waits_of(event);
+    return std::all_of(waits.begin(), waits.end(), [&](const SemCount& wait) {
+        return values_[wait.semaphore] >= wait.count ||
+               (wait.semaphore != semaphore && uncertain.count({wait.semaphore, later}) != 0);
+    });
+}
+
+void Reachability::run() {
     values_ = trace_.initial;
+    taken_.assign(trace_.initial.size(), 0);
     issued_.assign(trace_.instructions.size(), 0);
     started_.assign(trace_.instructions.size(), 0);
     for (std::vector<std::uint32_t>& waiters : waiters_) {
@@ -54,14 +95,15 @@ bool Reachability::step(std::uint32_t thread) {
     if (lane.next_step == lane.steps.size()) {
         return false;
     }
-    const TraceEvent& event = *lane.steps[lane.next_step];
+    const std::uint32_t number = lane.steps[lane.next_step];
+    const TraceEvent& event = trace_.events[number];
     switch (event.kind) {
         case EventKind::issue:
             issued_[event.item] = 1;
             wake(trace_.instructions[event.item].queue);
             break;
         case EventKind::wait:
-            if (!take(trace_.sem_counts[event.item], thread)) {
+            if (!take(number, thread)) {
                 return false;
             }
             ++lane.waits_and_signals;
@@ -70,19 +112,22 @@ bool Reachability::step(std::uint32_t thread) {
             give(trace_.sem_counts[event.item]);
             ++lane.waits_and_signals;
             break;
-        case EventKind::start: {
-            const bool before_ended = trace_.threads[thread].overlaps || lane.ended == lane.next_step;
-            if (issued_[event.item] == 0 || !before_ended ||
-                !take(trace_.instructions[event.item].operation.waits, thread)) {
+        case EventKind::start:
+            if (!may_start(thread, event) || !take(number, thread)) {
                 return false;
             }
             started_[event.item] = 1;
             break;
-        }
         case EventKind::part_done: return false;
     }
     ++lane.next_step;
     return true;
+}
+
+/// All but its waits lets the queue's next instruction start.
+bool Reachability::may_start(std::uint32_t thread, const TraceEvent& event) const {
+    const Lane& lane = lanes_[thread];
+    return issued_[event.item] != 0 && (trace_.threads[thread].overlaps || lane.ended == lane.next_step);
 }
 
 bool Reachability::end(std::uint32_t thread) {
@@ -90,7 +135,7 @@ bool Reachability::end(std::uint32_t thread) {
     if (lane.next_end == lane.ends.size()) {
         return false;
     }
-    const TraceEvent& event = *lane.ends[lane.next_end];
+    const TraceEvent& event = trace_.events[lane.ends[lane.next_end]];
     if (started_[event.item] == 0 || (event.item == blocked_instruction_ && event.part == blocked_part_)) {
         return false;
     }
@@ -106,26 +151,37 @@ bool Reachability::end(std::uint32_t thread) {
     return true;
 }
 
-bool Reachability::take(const std::vector<SemCount>& counts, std::uint32_t thread) {
-    for (const SemCount& count : counts) {
-        if (values_[count.semaphore] < count.count) {
-            waiters_[count.semaphore].push_back(thread);
+bool Reachability::take(std::uint32_t event, std::uint32_t thread) {
+    if (event == blocked_wait_) {
+        return false;
+    }
+    const std::vector<SemCount>& waits = waits_of(trace_.events[event]);
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+        const std::uint32_t semaphore = waits[i].semaphore;
+        if (taken_[semaphore] != turns_[event][i] || values_[semaphore] < waits[i].count) {
+            waiters_[semaphore].push_back(thread);
             return false;
         }
     }
-    for (const SemCount& count : counts) {
-        values_[count.semaphore] -= count.count;
+    for (const SemCount& wait : waits) {
+        values_[wait.semaphore] -= wait.count;
+        ++taken_[wait.semaphore];
+        wake_waiters(wait.semaphore);
     }
     return true;
+}
+
+void Reachability::wake_waiters(std::uint32_t semaphore) {
+    for (const std::uint32_t waiter : waiters_[semaphore]) {
+        wake(waiter);
+    }
+    waiters_[semaphore].clear();
 }
 
 void Reachability::give(const std::vector<SemCount>& counts) {
     for (const SemCount& count : counts) {
         values_[count.semaphore] += count.count;
-        for (const std::uint32_t waiter : waiters_[count.semaphore]) {
-            wake(waiter);
-        }
-        waiters_[count.semaphore].clear();
+        wake_waiters(count.semaphore);
     }
 }
 
@@ -136,7 +192,7 @@ std::vector<Reachability::Stuck> Reachability::stuck() const {
         if (lane.next_step == lane.steps.size()) {
             continue;
         }
-        const TraceEvent& event = *lane.steps[lane.next_step];
+        const TraceEvent& event = trace_.events[lane.steps[lane.next_step]];
         if (event.kind == EventKind::start) {
             out.push_back({thread, event.item});
         } else if (event.kind == EventKind::wait) {

@@ -3,6 +3,7 @@
 // What happened in one run of a program, in the order in which it did: enough to work out which of it had to happen in
 // that order.
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "isa/execute/operation.hpp"
@@ -47,5 +48,10 @@ struct Trace {
     std::vector<std::vector<SemCount>> sem_counts;
     std::vector<std::int64_t> initial;  ///< of every semaphore
 };
+
+/// " at i0 = 3, i1 = 0": the loop indices when the processor at `place` issued its instruction `number`; "" outside
+/// loops.
+[[nodiscard]] std::string loop_indices(const Program& program, const ChipSpec& chip, const Place& place,
+                                       std::uint32_t number);
 
 }  // namespace sluice::isa

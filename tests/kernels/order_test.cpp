@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of the library have no race, leave their semaphores as they found them, and give the same bytes in other
+// interleavings. All waits on a semaphore are ordered (check_races would say otherwise), so none can take another's
+// units: what is enabled stays enabled, and since one interleaving finishes, all do.
+#include <catch2/catch.hpp>
+
+#include "isa/execute/race_check.hpp"
+#include "tests/kernels/executed.hpp"
+
+namespace sluice::test {
+namespace {
+
+using isa::Format;
+using models::Graph;
+
+constexpr std::uint64_t kShuffles = 2;
+
+void check_order(const std::string& what, const Graph& graph, const isa::ChipSpec& chip) {
+    INFO(what << " on " << chip.name);
+    const kernels::Compiled compiled = kernels::compile(graph, chip);
+    const models::Values inputs = models::random_inputs(graph, 9);
+    isa::Program program = compiled.program;
+    const auto load = [&](isa::Memories& memories) {
+        kernels::write_inputs(compiled.placement, graph, inputs, memories.hbm(), program);
+    };
+    isa::Memories memories(chip);
+    load(memories);
+    isa::MachineOptions options;
+    options.record_trace = true;
+    isa::Machine machine(program, chip, memories, options);
+    machine.run();
+    CHECK(machine.unbalanced().empty());
+    for (const std::string& race : isa::check_races(program, chip, machine.trace()).races) {
+        FAIL_CHECK(race);
+    }
+    for (std::uint64_t seed = 1; seed <= kShuffles; ++seed) {
+        isa::Memories other(chip);
+        load(other);
+        isa::Machine(program, chip, other, seeded(seed)).run();
+        CHECK_FALSE(memories.hbm().first_difference(other.hbm()));
+    }
+}
+
+/// The chips that the compiler treats differently: one tile, two, a cluster, several groups of clusters.
+std::vector<isa::ChipSpec> chips() {
+    return {chip("toy"), chip("maia200", {"soc.clusters=1", "soc.tiles_per_cluster=1"}),
+            chip("maia200", {"soc.clusters=1"}), chip("maia200", {"soc.clusters=3"}), chip("maia200")};
+}
+
+models::Workload with_formats(models::Workload work, Format weights, Format activations, Format kv) {
+    work.weights = weights;
+    work.activations = activations;
+    work.kv = kv;
+    return work;
+}
+
+TEST_CASE("products have no race and one result") {
+    for (const isa::ChipSpec& chip : chips()) {
+        for (const auto& [m, n, k] :
+             {std::tuple{1, 1, 1}, std::tuple{5, 300, 64}, std::tuple{100, 70, 200}, std::tuple{700, 500, 300}}) {
+            for (const Format format : {Format::mxfp4, Format::mxfp8, Format::bf16}) {
+                check_order("gemm", models::build_gemm(m, n, k, format, format, Format::bf16), chip);
+            }
+        }
+    }
+}
+
+TEST_CASE("decode steps have no race and one result") {
+    for (const isa::ChipSpec& chip : chips()) {
+        for (const auto& [batch, context] :
+             {std::pair{1, 1}, std::pair{3, 300}, std::pair{40, 100}, std::pair{70, 40}}) {
+            check_order("decode", models::build_graph(small_model(2), decode(batch, context)), chip);
+        }
+        check_order(
+            "decode in BF16",
+            models::build_graph(small_model(2), with_formats(decode(2, 70), Format::bf16, Format::bf16, Format::bf16)),
+            chip);
+    }
+}
+
+TEST_CASE("prefills have no race and one result") {
+    for (const isa::ChipSpec& chip : chips()) {
+        for (const auto& [batch, tokens] : {std::pair{1, 1}, std::pair{2, 145}, std::pair{3, 200}, std::pair{34, 5}}) {
+            check_order("prefill", models::build_graph(small_model(2), prefill(batch, tokens)), chip);
+        }
+        check_order("prefill in FP4",
+                    models::build_graph(small_model(2),
+                                        with_formats(prefill(2, 70), Format::mxfp4, Format::mxfp4, Format::e4m3)),
+                    chip);
+    }
+}
+
+}  // namespace
+}  // namespace sluice::test
