@@ -53,8 +53,9 @@ void check_workload(const LlamaConfig& config, const Workload& work) {
                                                 "allowed: at most {:.0e} elements",
                                                 work.batch, work.context, elements, kMaxElements));
     }
-    const std::initializer_list<Format> matrix = {Format::mxfp4, Format::mxfp6, Format::mxfp8, Format::e4m3,
-                                                  Format::bf16};
+    const std::initializer_list<Format> matrix = {Format::mxfp4, Format::mxfp4_e1m2, Format::mxfp6, Format::mxfp6_e3m2,
+                                                  Format::mxfp8, Format::mxfp8_e5m2, Format::e2m3,  Format::e3m2,
+                                                  Format::e4m3,  Format::e5m2,       Format::bf16};
     require_one_of(work.weights, matrix, "--weights");
     require_one_of(work.activations, matrix, "--act");
     require_one_of(work.kv, {Format::e4m3, Format::bf16}, "--kv");

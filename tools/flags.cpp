@@ -21,7 +21,10 @@ constexpr std::int64_t kMaxSize = 1 << 20;
 constexpr std::int64_t kMaxBatch = 65'536;
 constexpr std::int64_t kMaxPositions = std::int64_t{1} << 31;
 
-const std::vector<Format> kOperandFormats = {Format::mxfp4, Format::mxfp6, Format::mxfp8, Format::e4m3, Format::bf16};
+const std::vector<Format> kOperandFormats = {Format::mxfp4, Format::mxfp6, Format::mxfp8, Format::e4m3, Format::bf16,
+                                             // seldom asked for, so named last
+                                             Format::mxfp4_e1m2, Format::mxfp6_e3m2, Format::mxfp8_e5m2, Format::e2m3,
+                                             Format::e3m2, Format::e5m2, Format::fp16};
 const std::vector<Format> kOutputFormats = {Format::bf16,  Format::fp32,  Format::mxfp4,
                                             Format::mxfp6, Format::mxfp8, Format::e4m3};
 const std::vector<Format> kCacheFormats = {Format::e4m3, Format::bf16};

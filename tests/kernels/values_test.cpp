@@ -9,6 +9,35 @@ namespace {
 
 using isa::Format;
 
+TEST_CASE("a product in every format of the tensor unit gives the reference's bits") {
+    const isa::ChipSpec takes_fp16 = chip("toy", {"ttu.takes_fp16=1"});
+    std::size_t compared = 0;
+    for (const isa::FormatInfo& format : isa::all_formats()) {
+        if (format.rate == isa::TensorRate::none) {
+            continue;
+        }
+        for (const Format out : {format.format, Format::fp32}) {
+            INFO(format.name << " to " << name(out));
+            const models::Graph graph = models::build_gemm(40, 33, 96, format.format, format.format, out);
+            check_values(graph, takes_fp16, models::random_inputs(graph, 2));
+            ++compared;
+        }
+    }
+    CHECK(compared == 2 * 12);
+}
+
+TEST_CASE("every rule for block scales gives the reference's bits") {
+    for (const isa::ScaleRounding rounding :
+         {isa::ScaleRounding::floor, isa::ScaleRounding::ceil, isa::ScaleRounding::even}) {
+        models::Workload work = decode(3, 40);
+        work.scale_rounding = rounding;
+        work.weights = Format::mxfp4;
+        work.activations = Format::mxfp4;
+        const models::Graph graph = models::build_graph(small_model(1), work);
+        check_values(graph, chip("toy"), models::random_inputs(graph, 4));
+    }
+}
+
 TEST_CASE("a product of any operand formats gives the reference's bits") {
     const isa::ChipSpec toy = chip("toy");
     for (const auto& [a, b] : {std::pair{Format::mxfp4, Format::mxfp4}, std::pair{Format::mxfp8, Format::mxfp4},

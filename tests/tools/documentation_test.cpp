@@ -105,7 +105,9 @@ TEST_CASE("documented commands work") {
     const std::vector<Command> commands = all_commands();
     CHECK(commands.size() >= 5);
     const test::Program program;
-    fs::create_directory_symlink(fs::path(SLUICE_SOURCE_DIR) / "configs", program.path("configs"));
+    for (const char* folder : {"configs", "kernels"}) {
+        fs::create_directory_symlink(fs::path(SLUICE_SOURCE_DIR) / folder, program.path(folder));
+    }
     // The files of the user's own that documentation speaks of.
     REQUIRE(program("compile gemm --m 64 --n 64 --k 64 --format fp8 --chip toy -o mine.disa").code == 0);
     program.folder().write("my-chip.json", R"({"base": "maia200"})");
@@ -120,10 +122,11 @@ TEST_CASE("documented commands work") {
 TEST_CASE("examples of the help texts work") {
     const test::Program program;
     REQUIRE(program("compile gemm --m 64 --n 64 --k 64 --format fp8 --chip toy -o mine.disa").code == 0);
+    REQUIRE(program("compile gemm --m 32 --n 32 --k 32 --format fp8 --chip toy -o other.disa").code == 0);
     program.folder().write("my/config.json",
                            test::text_of(std::string(SLUICE_SOURCE_DIR) + "/configs/models/llama-3.1-8b.json"));
     std::size_t examples = 0;
-    for (const char* command : {"", "run", "compile", "show", "show chip", "show model"}) {
+    for (const char* command : {"", "run", "compile", "verify", "fmt", "show", "show chip", "show model"}) {
         std::istringstream help(program(std::string(command) + " --help").out);
         for (std::string line; std::getline(help, line);) {
             const std::string words = line.starts_with("  sluice ") ? command_of(trimmed(line)) : "";
