@@ -233,7 +233,18 @@ void place_hbm(DecoderPlan& plan, const isa::ChipSpec& chip) {
     const models::Workload& workload = plan.graph->workload;
     const DecoderModel& model = plan.model;
     Allocator hbm(Space::hbm, 1, isa::hbm_bytes(chip));
-    plan.embedding = hbm.take("embedding", model.vocab * model.hidden * 2, kAlign);
+    const auto input = [&hbm](const std::string& name, std::int64_t bytes) {
+        const std::int64_t at = hbm.take(name, bytes, kAlign);
+        hbm.mark_last(true, false);
+        return at;
+    };
+    // In prefill nothing is cached before.
+    const auto cache = [&](const std::string& name, std::int64_t bytes) {
+        const std::int64_t at = hbm.take(name, bytes, kAlign);
+        hbm.mark_last(!plan.prefill(), true);
+        return at;
+    };
+    plan.embedding = input("embedding", model.vocab * model.hidden * 2);
     for (const LayerRun& run : model.runs) {
         const LayerShape& shape = run.shape;
         const std::int64_t weight = block(shape.weights);
@@ -253,19 +264,20 @@ void place_hbm(DecoderPlan& plan, const isa::ChipSpec& chip) {
         place.down = inside(plan.hidden_blocks() * shape.ffn / kBlockEdge * weight);
         place.stride = next;
         const std::string name = fmt::format("layers {}..{}", run.first_layer, run.first_layer + run.count - 1);
-        place.base = hbm.take(name + " weights", next * run.count, kAlign);
+        place.base = input(name + " weights", next * run.count);
         place.cache_stride = workload.batch * shape.kv_heads * plan.attention.cache_bytes();
-        place.k_cache = hbm.take(name + " K cache", place.cache_stride * run.count, kAlign);
-        place.v_cache = hbm.take(name + " V cache", place.cache_stride * run.count, kAlign);
+        place.k_cache = cache(name + " K cache", place.cache_stride * run.count);
+        place.v_cache = cache(name + " V cache", place.cache_stride * run.count);
         plan.layers.push_back(place);
     }
-    plan.final_norm = hbm.take("final norm", model.hidden * 2, kAlign);
-    plan.head = hbm.take("LM head", plan.head_shape.units * plan.hidden_blocks() * block(model.head_weights), kAlign);
+    plan.final_norm = input("final norm", model.hidden * 2);
+    plan.head = input("LM head", plan.head_shape.units * plan.hidden_blocks() * block(model.head_weights));
     const std::int64_t positions =
         round_up(ceil_div(workload.context, kBlockEdge), plan.attention.chunk_blocks * plan.grouping.groups);
-    plan.zeros = hbm.take("zeros", block(Format::bf16), kAlign);
-    plan.rope = hbm.take("rotary table", positions * plan.attention.head_dim / 64 * 2 * block(Format::bf16), kAlign);
+    plan.zeros = input("zeros", block(Format::bf16));
+    plan.rope = input("rotary table", positions * plan.attention.head_dim / 64 * 2 * block(Format::bf16));
     plan.logits = hbm.take("logits", plan.logits_blocks * plan.head_shape.units * block(Format::bf16), kAlign);
+    hbm.mark_last(false, true);
     plan.regions = hbm.regions();
 }
 

@@ -173,8 +173,11 @@ Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
 
     Allocator hbm(Space::hbm, 1, isa::hbm_bytes(chip));
     plan.a_base = hbm.take("a", plan.row_blocks() * plan.k_blocks() * block(plan.a), 4096);
+    hbm.mark_last(true, false);
     plan.b_base = hbm.take("b", plan.column_blocks() * plan.k_blocks() * block(plan.b), 4096);
+    hbm.mark_last(true, false);
     plan.c_base = hbm.take("c", plan.row_blocks() * plan.column_blocks() * block(plan.out), 4096);
+    hbm.mark_last(false, true);
 
     Allocator csram(Space::csram, chip.soc.clusters, static_cast<Bytes>(chip.csram.bytes));
     if (keeps_panel(plan.shape, plan.tile.tilings[0], chip)) {

@@ -47,6 +47,12 @@ std::int64_t Allocator::take(const std::string& name, std::int64_t bytes, std::i
     return static_cast<std::int64_t>(at);
 }
 
+void Allocator::mark_last(bool input, bool output) {
+    SLUICE_CHECK(!regions_.empty(), "nothing was taken");
+    regions_.back().input = input;
+    regions_.back().output = output;
+}
+
 SemRef own_tile_sem(int index) {
     return {Level::tile, isa::variable(Var::self), 0, index};
 }

@@ -121,6 +121,8 @@ public:
 
     /// Throws InputError if the memory is full: `name`, bytes asked for, bytes left, the capacity.
     std::int64_t take(const std::string& name, std::int64_t bytes, std::int64_t alignment = 64);
+    /// What was taken last is written by the host before the run, or read by it afterwards.
+    void mark_last(bool input, bool output);
     [[nodiscard]] std::int64_t left() const { return static_cast<std::int64_t>(capacity_ - next_); }
     [[nodiscard]] const std::vector<isa::Region>& regions() const { return regions_; }
 

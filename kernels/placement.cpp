@@ -97,8 +97,9 @@ void read_matrix(const MatrixPlace& place, const isa::SparseMemory& hbm, Matrix&
         for (std::int64_t r = 0; r < place.rows; ++r) {
             hbm.read(static_cast<std::uint64_t>(place.base) + static_cast<std::uint64_t>(r) * bytes, row);
             isa::decode_row(place.format, row, std::byte{0},
-                            std::span(matrix.values).subspan(static_cast<std::size_t>((place.first_row + r) * matrix.cols),
-                                                             static_cast<std::size_t>(matrix.cols)));
+                            std::span(matrix.values)
+                                .subspan(static_cast<std::size_t>((place.first_row + r) * matrix.cols),
+                                         static_cast<std::size_t>(matrix.cols)));
         }
         return;
     }

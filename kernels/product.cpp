@@ -195,9 +195,9 @@ private:
         }
     }
 
-    /// Tiles without units here still take part in the multicast and in the count of finished pieces. They count from the
-    /// queue that waits for the multicast: from the store queue, which waits for nothing here, they would run ahead and pay
-    /// in the next product for a tile that still works on this one.
+    /// Tiles without units here still take part in the multicast and in the count of finished pieces. They count from
+    /// the queue that waits for the multicast: from the store queue, which waits for nothing here, they would run ahead
+    /// and pay in the next product for a tile that still works on this one.
     void skip_chunk(std::int64_t m) {
         const std::int64_t steps = ceil_div(product_.shape.k_blocks, product_.tiling.k_step);
         tile_.loop(steps, [&](const Affine&) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "isa/errors.hpp"
 #include "isa/execute/machine.hpp"
@@ -176,6 +177,17 @@ bool holds_bytes(const isa::Region& region) {
     return !region.holds.has_value();
 }
 
+/// Of a program of the user's own: every input and output has a file of its own.
+void check_names(const Prepared& job) {
+    std::set<std::string> files;
+    for (const isa::Region& region : job.program.regions) {
+        if (job.plan.empty() && (region.input || region.output) && !files.insert(file_name(region.name)).second) {
+            throw InputError("region " + region.name,
+                             fmt::format("another input or output is in {}.npy too", file_name(region.name)));
+        }
+    }
+}
+
 void write_raw_inputs(const Prepared& job, const ValueOptions& options, isa::SparseMemory& hbm) {
     if (!job.plan.empty()) {
         return;  // a compiled program's inputs are its graph's tensors
@@ -302,6 +314,7 @@ void place_regions(Prepared& job) {
 ValueOutcome run_values(const Prepared& job, const ValueOptions& options) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point begin = Clock::now();
+    check_names(job);
     const models::Values inputs = read_inputs(job, options);
     Loaded loaded(job, inputs, options);
     isa::MachineOptions machine_options;
