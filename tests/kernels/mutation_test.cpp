@@ -20,9 +20,13 @@ namespace {
 
 using isa::Format;
 
-/// Every mutant is tried if SLUICE_FULL is set, else one in so many.
-std::size_t stride() {
-    return std::getenv("SLUICE_FULL") != nullptr ? 1 : 17;
+/// Every mutant is tried if SLUICE_FULL is set, else about fifty, of which one may be among the few that change nothing.
+bool tries_all() {
+    return std::getenv("SLUICE_FULL") != nullptr;
+}
+std::size_t stride(std::size_t sites) {
+    constexpr std::size_t kSample = 50;
+    return tries_all() ? 1 : std::max<std::size_t>(1, sites / kSample);
 }
 
 struct Subject {
@@ -100,7 +104,7 @@ void check_mutants(const std::string& what, const Subject& subject) {
     std::map<std::string, std::size_t> counts;
     std::size_t made = 0;
     std::vector<std::string> missed;
-    for (std::size_t i = 0; i < sites.size(); i += stride()) {
+    for (std::size_t i = 0; i < sites.size(); i += stride(sites.size())) {
         isa::Program mutant = isa::read_text(subject.text, what);
         std::size_t number = 0;
         std::string description;
@@ -127,7 +131,7 @@ void check_mutants(const std::string& what, const Subject& subject) {
         std::cout << "  unnoticed: " << each << "\n";
     }
     CHECK(made >= 20);
-    CHECK(static_cast<double>(missed.size()) <= 0.01 * static_cast<double>(made));
+    CHECK(static_cast<double>(missed.size()) <= (tries_all() ? 0.01 * static_cast<double>(made) : 1.0));
 }
 
 TEST_CASE("faults in a product are noticed") {
