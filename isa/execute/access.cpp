@@ -121,7 +121,7 @@ std::vector<Access> vector_accesses(const VectorMacro& macro, const VectorOperat
     for (const VectorPass& pass : vector.program->passes) {
         for (const VectorStep& step : pass.steps) {
             if (step.operand >= 0) {
-                const auto k = static_cast<std::size_t>(step.operand);
+                const auto k = static_cast<std::size_t>(static_cast<std::uint8_t>(step.operand));
                 operand_access(out, macro.operands.at(k), vector.offsets.at(k), step, vector.rows,
                                pass.per_row ? 1 : vector.cols);
             }

@@ -134,7 +134,7 @@ private:
     }
 
     [[nodiscard]] Values load(const VectorStep& step) const {
-        const auto k = static_cast<std::size_t>(step.operand);
+        const auto k = static_cast<std::size_t>(static_cast<std::uint8_t>(step.operand));
         const ElementAccess operand(macro_.operands[k], operation_.offsets[k], step.format, memory_);
         const std::int64_t row = step.op == VectorOp::load_col ? 0 : row_;
         if (step.op == VectorOp::load_row || cols_ == 1) {
@@ -155,7 +155,7 @@ private:
     }
 
     void store(const VectorStep& step) {
-        const auto k = static_cast<std::size_t>(step.operand);
+        const auto k = static_cast<std::size_t>(static_cast<std::uint8_t>(step.operand));
         ElementAccess operand(macro_.operands[k], operation_.offsets[k], step.format, memory_);
         const FormatInfo& format = info(step.format);
         const Values& source = value(step.a);

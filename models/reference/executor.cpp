@@ -78,6 +78,7 @@ private:
         top_ = top;
         const float shift = top * shift_;
         std::vector<float> probabilities;
+        probabilities.reserve(scores.size());
         for (const float score : scores) {
             probabilities.push_back(exponential(std::fma(score, factor_, shift)));
         }
@@ -233,11 +234,13 @@ public:
             for (std::int64_t head = 0; head < op.q_heads; ++head) {
                 const std::int64_t first = (sequence * op.kv_heads + head / group) * work.context;
                 std::vector<float> query;
+                query.reserve(order.size());
                 for (const std::int64_t d : order) {
                     query.push_back(q.at(t, head * op.head_dim + d));
                 }
                 const auto key = [&](std::int64_t position) {
                     std::vector<float> row;
+                    row.reserve(order.size());
                     for (const std::int64_t d : order) {
                         row.push_back(keys.at(first + position, d));
                     }
