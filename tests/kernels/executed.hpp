@@ -57,7 +57,7 @@ inline void check_equal(const models::Graph& graph, const models::Values& found,
 inline models::Values check_values(const models::Graph& graph, const isa::ChipSpec& chip, const models::Values& inputs,
                                    isa::MachineOptions options = {}) {
     kernels::Compiled compiled = kernels::compile(graph, chip);
-    const models::Values found = run_values(graph, chip, inputs, compiled, options);
+    models::Values found = run_values(graph, chip, inputs, compiled, options);
     const models::ReferenceOptions reference{graph.workload.scale_rounding, compiled.placement.attention_chunk};
     check_equal(graph, found, models::execute(graph, inputs, reference));
     return found;

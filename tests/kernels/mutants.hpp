@@ -91,4 +91,8 @@ private:
     std::string where_;
 };
 
+inline void for_fault_sites(isa::Program& program, const FaultSites::Body& body) {
+    const FaultSites sites(program, body);
+}
+
 }  // namespace sluice::test

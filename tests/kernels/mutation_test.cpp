@@ -89,7 +89,7 @@ std::vector<std::size_t> executed_sites(const Subject& subject, std::size_t& sit
     }
     std::vector<std::size_t> out;
     sites = 0;
-    FaultSites(program, [&](const FaultSites::Site& site, const std::function<void()>&) {
+    for_fault_sites(program, [&](const FaultSites::Site& site, const std::function<void()>&) {
         if (executed.contains(site.instruction)) {
             out.push_back(sites);
         }
@@ -108,7 +108,7 @@ void check_mutants(const std::string& what, const Subject& subject) {
         isa::Program mutant = isa::read_text(subject.text, what);
         std::size_t number = 0;
         std::string description;
-        FaultSites(mutant, [&](const FaultSites::Site& site, const std::function<void()>& apply) {
+        for_fault_sites(mutant, [&](const FaultSites::Site& site, const std::function<void()>& apply) {
             if (number++ == sites[i]) {
                 description = site.description;
                 apply();

@@ -163,9 +163,9 @@ TEST_CASE("a program of the user's own says what its regions hold, or is given b
     const test::Ended seeded = program("run copy.disa --functional");
     CHECK(seeded.code == 2);
     CHECK_THAT(seeded.err, Contains("region from here") && Contains("holds ROWS x COLS FORMAT"));
-    std::vector<std::uint8_t> bytes;
-    for (int i = 0; i < 64; ++i) {
-        bytes.push_back(static_cast<std::uint8_t>(3 * i));
+    std::vector<std::uint8_t> bytes(64);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<std::uint8_t>(3 * i);
     }
     write_bytes(program, "in/from-here.npy", bytes);
     REQUIRE(program("run copy.disa --inputs in --quiet --out out/copy").code == 0);
