@@ -43,6 +43,11 @@ bool is_numbered(std::string_view word, char letter) {
     return word.size() >= 2 && word[0] == letter && word.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
+/// A value may be called v007.
+bool begin_alike(std::string_view a, std::string_view b) {
+    return a == b || (is_numbered(a, 'v') && is_numbered(b, 'v'));
+}
+
 /// Takes the text of a program that can be read apart into its lines-to-be.
 class Outline {
 public:
@@ -191,7 +196,8 @@ private:
         const Declaration kept = without_empty_else(original);
         SLUICE_CHECK(kept.size() == canonical.size(), "the new text has the statements of the original");
         for (std::size_t i = 0; i < kept.size(); ++i) {
-            SLUICE_CHECK(kept[i].word == canonical[i].word, "the new text has the statements of the original");
+            SLUICE_CHECK(begin_alike(kept[i].word, canonical[i].word),
+                         "the new text has the statements of the original");
             const auto after = std::upper_bound(starts_.begin(), starts_.end(), canonical[i].at);
             lines_[kept[i].at] = static_cast<std::size_t>(after - starts_.begin()) - 1;
         }

@@ -269,6 +269,12 @@ TEST_CASE("comments at random places of a program all survive, and a second layo
     }
 }
 
+TEST_CASE("a value with zeros before its number is laid out as that number") {
+    CHECK_THAT(tools::lay_out("disa 1 program \"p\" chip \"toy\" vector \"v\" { pass { v007 = constant 1 # seven\n } }",
+                              "test"),
+               Contains("\n    v7 = constant 1  # seven\n"));
+}
+
 TEST_CASE("the worked example keeps its comments and is fine") {
     const test::Program program;
     program.folder().write("slabs.disa", worked_example());
