@@ -17,6 +17,7 @@ namespace sluice::isa {
 namespace {
 
 constexpr std::size_t kReplaysAtOnce = 32;
+constexpr std::size_t kMostTries = 1000;
 
 class RaceCheck {
 public:
@@ -75,19 +76,41 @@ private:
     /// Waits that can take each other's units, one pair a semaphore. Without any, all interleavings do the same things.
     void find_competing_waits() {
         const std::vector<PossibleOvertaking> possible = order_.possible_overtakings();
-        std::set<std::pair<std::uint32_t, std::uint32_t>> uncertain;
         for (const PossibleOvertaking& waits : possible) {
-            uncertain.insert({waits.semaphore, waits.second});
+            overtakings_[waits.second][waits.semaphore].push_back(waits.first);
         }
         std::set<std::uint32_t> reported;
         for (const PossibleOvertaking& waits : possible) {
-            if (reported.count(waits.semaphore) == 0 &&
-                reachability_.can_overtake(waits.semaphore, waits.first, waits.second, uncertain)) {
+            if (reported.count(waits.semaphore) == 0 && can_overtake(waits)) {
                 reported.insert(waits.semaphore);
                 report_.races.push_back(describe(waits));
             }
         }
         competing_ = report_.races.size();
+    }
+
+    /// The second wait may be early at several semaphores at once: every choice of where it is has to be tried. So many
+    /// that it takes too long count as a yes; programs have one or two.
+    bool can_overtake(const PossibleOvertaking& waits) {
+        std::vector<std::vector<std::uint32_t>> tries{{waits.first}};
+        for (const auto& [semaphore, earlier] : overtakings_.at(waits.second)) {
+            if (semaphore == waits.semaphore) {
+                continue;
+            }
+            if (tries.size() * (earlier.size() + 1) > kMostTries) {
+                return true;
+            }
+            const std::size_t before = tries.size();
+            for (const std::uint32_t first : earlier) {
+                for (std::size_t i = 0; i < before; ++i) {
+                    tries.push_back(tries[i]);
+                    tries.back().push_back(first);
+                }
+            }
+        }
+        return std::any_of(tries.begin(), tries.end(), [&](const std::vector<std::uint32_t>& earlier) {
+            return reachability_.can_take_without(earlier, waits.second);
+        });
     }
 
     /// True if a replay without the end of some suspect showed order that was not known.
@@ -226,6 +249,8 @@ private:
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::uint32_t>> suspects_;  ///< end -> later starts
     std::set<std::pair<std::uint32_t, std::uint32_t>> replayed_;
     RaceReport report_;
+    std::map<std::uint32_t, std::map<std::uint32_t, std::vector<std::uint32_t>>>
+        overtakings_;            ///< second wait -> semaphore -> first waits that it may overtake
     std::size_t competing_ = 0;  ///< of its races: waits that compete
 };
 

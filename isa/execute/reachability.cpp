@@ -31,14 +31,13 @@ const std::vector<SemCount>& Reachability::waits_of(const TraceEvent& event) con
 void Reachability::run_without(std::uint32_t instruction, std::uint32_t part) {
     blocked_instruction_ = instruction;
     blocked_part_ = part;
-    blocked_wait_ = kNone;
+    blocked_waits_.clear();
     run();
 }
 
-bool Reachability::can_overtake(std::uint32_t semaphore, std::uint32_t earlier, std::uint32_t later,
-                                const std::set<std::pair<std::uint32_t, std::uint32_t>>& uncertain) {
+bool Reachability::can_take_without(const std::vector<std::uint32_t>& earlier, std::uint32_t later) {
     blocked_instruction_ = kNone;
-    blocked_wait_ = earlier;
+    blocked_waits_ = earlier;
     run();
     const TraceEvent& event = trace_.events[later];
     const Lane& lane = lanes_[event.thread];
@@ -47,10 +46,8 @@ bool Reachability::can_overtake(std::uint32_t semaphore, std::uint32_t earlier, 
         return false;
     }
     const std::vector<SemCount>& waits = waits_of(event);
-    return std::all_of(waits.begin(), waits.end(), [&](const SemCount& wait) {
-        return values_[wait.semaphore] >= wait.count ||
-               (wait.semaphore != semaphore && uncertain.count({wait.semaphore, later}) != 0);
-    });
+    return std::all_of(waits.begin(), waits.end(),
+                       [this](const SemCount& wait) { return values_[wait.semaphore] >= wait.count; });
 }
 
 void Reachability::run() {
@@ -152,7 +149,7 @@ bool Reachability::end(std::uint32_t thread) {
 }
 
 bool Reachability::take(std::uint32_t event, std::uint32_t thread) {
-    if (event == blocked_wait_) {
+    if (std::find(blocked_waits_.begin(), blocked_waits_.end(), event) != blocked_waits_.end()) {
         return false;
     }
     const std::vector<SemCount>& waits = waits_of(trace_.events[event]);

@@ -8,8 +8,6 @@
 // All interleavings keep it if no wait can overtake another. The first one that did would have kept it until then, so
 // it is enough to ask, of such interleavings alone, whether a wait can have its units while an earlier one has not.
 #include <cstdint>
-#include <set>
-#include <utility>
 #include <vector>
 
 #include "isa/execute/trace.hpp"
@@ -23,12 +21,9 @@ public:
     /// Part `part` of `instruction` never becomes visible; everything else goes on as far as it can.
     void run_without(std::uint32_t instruction, std::uint32_t part);
 
-    /// Whether the later of two waits of different threads can take its units of the semaphore before the earlier one
-    /// does. Events are numbers in the trace: starts of instructions, or processors' waits. `uncertain`: semaphores and
-    /// events of waits that are not known to stand behind all that the run took before them. A wait that has units of
-    /// several such semaphores to take is said to find enough in the others: this can say yes too often, but never no.
-    [[nodiscard]] bool can_overtake(std::uint32_t semaphore, std::uint32_t earlier, std::uint32_t later,
-                                    const std::set<std::pair<std::uint32_t, std::uint32_t>>& uncertain);
+    /// Whether a wait can have all its units although some that the run has before it never take theirs. Waits are
+    /// events of the trace: starts of instructions, or processors' waits.
+    [[nodiscard]] bool can_take_without(const std::vector<std::uint32_t>& earlier, std::uint32_t later);
 
     [[nodiscard]] bool started(std::uint32_t instruction) const { return started_[instruction]; }
     /// The first instruction of every queue that did not start, and the first wait of every processor that it did not
@@ -71,7 +66,8 @@ private:
     std::vector<std::vector<std::uint32_t>> waiters_;
     std::vector<char> issued_, started_;
     std::vector<std::uint32_t> ready_;
-    std::uint32_t blocked_instruction_ = kNone, blocked_part_ = 0, blocked_wait_ = kNone;
+    std::uint32_t blocked_instruction_ = kNone, blocked_part_ = 0;
+    std::vector<std::uint32_t> blocked_waits_;
 };
 
 }  // namespace sluice::isa

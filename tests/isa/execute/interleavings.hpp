@@ -312,7 +312,9 @@ private:
     bool finishes_ = false, deadlocks_ = false;
     struct Triple {
         std::size_t starter, other, part;
-        friend auto operator<=>(const Triple&, const Triple&) = default;
+        friend bool operator<(const Triple& a, const Triple& b) {
+            return std::tie(a.starter, a.other, a.part) < std::tie(b.starter, b.other, b.part);
+        }
     };
     std::set<Triple> starts_before_end_;
     std::set<std::pair<Wait, Wait>> overtaken_;  ///< the first, by the second
