@@ -101,11 +101,33 @@ std::vector<SemCount> Resolver::resolve(const SemUse& use, const Environment& en
     std::vector<SemCount> out;
     for (std::int64_t bit = 0; bit < 64; ++bit) {
         if (use.sem.mask == 0 ? bit == 0 : (use.sem.mask >> bit & 1U) != 0) {
-            out.push_back({semaphores_.number(use.sem.level, unit + bit, index, where), count});
+            const std::uint32_t number = semaphores_.number(use.sem.level, unit + bit, index, where);
+            if (count > 0) {
+                out.push_back({number, count});
+            }
         }
     }
     return out;
 }
+
+namespace {
+
+/// Waits for one semaphore are one wait for the sum: an instruction takes all its units at once.
+void join_same(std::vector<SemCount>& waits) {
+    std::vector<SemCount> joined;
+    for (const SemCount& wait : waits) {
+        const auto same = std::find_if(joined.begin(), joined.end(),
+                                       [&wait](const SemCount& other) { return other.semaphore == wait.semaphore; });
+        if (same == joined.end()) {
+            joined.push_back(wait);
+        } else {
+            same->count += wait.count;
+        }
+    }
+    waits = std::move(joined);
+}
+
+}  // namespace
 
 struct Resolver::Evaluation {
     const Resolver& resolver;
@@ -209,6 +231,7 @@ Operation Resolver::resolve(const Instruction& instruction, const Environment& e
         }
     };
     append(instruction.waits, out.waits);
+    join_same(out.waits);
     append(instruction.signals, out.signals);
     out.body = std::visit(Evaluation{*this, environment, where}, instruction.macro);
     for (std::int64_t part = 0; part < out.parts(); ++part) {

@@ -84,7 +84,8 @@ using OperationBody = std::variant<FenceOperation, DmaOperation, TensorOperation
 struct Operation {
     const Instruction* text = nullptr;
     Place place;
-    std::vector<SemCount> waits, signals;
+    std::vector<SemCount> waits;  ///< each semaphore once
+    std::vector<SemCount> signals;
     OperationBody body;
     /// Steps after which something is visible to others: the block rows of a tensor macro that signals them, else 1.
     [[nodiscard]] std::int64_t parts() const;
@@ -95,7 +96,7 @@ class Resolver {
 public:
     Resolver(const Program& program, const ChipSpec& chip, const SemaphoreNumbers& semaphores);
     [[nodiscard]] Operation resolve(const Instruction& instruction, const Environment& environment, Place place) const;
-    /// One unit of a wait; all units of a signal's mask.
+    /// One unit of a wait; all units of a signal's mask. Nothing if the count is 0: nobody could tell.
     [[nodiscard]] std::vector<SemCount> resolve(const SemUse& use, const Environment& environment,
                                                 const std::string& where) const;
     /// What part `part` of the operation reads and writes.
