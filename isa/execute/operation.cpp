@@ -211,11 +211,40 @@ struct Resolver::Evaluation {
             out.offsets.push_back(value(operand.offset));
         }
         out.mask_limit = value(macro.mask_limit);
+        check_passes(*out.program);
         return out;
     }
     OperationBody operator()(const ReshapeMacro& macro) const {
-        return ReshapeOperation{positive(macro.rows, "rows"), positive(macro.cols, "cols"), value(macro.src_offset),
-                                value(macro.dst_offset)};
+        const ReshapeOperation out{positive(macro.rows, "rows"), positive(macro.cols, "cols"), value(macro.src_offset),
+                                   value(macro.dst_offset)};
+        check_elements(macro, out);
+        return out;
+    }
+    /// A pass of rows touches one value a row, which has no group to share a scale with and is whole bytes.
+    void check_passes(const VectorProgram& program) const {
+        for (const VectorPass& pass : program.passes) {
+            for (const VectorStep& step : pass.steps) {
+                const FormatInfo& format = info(step.format);
+                if (pass.per_row && step.operand >= 0 && (format.block_scaled || format.element_bits < 8)) {
+                    throw InputError(where, fmt::format("a pass of rows takes single values of at least 8 bits, not {}",
+                                                        format.name));
+                }
+            }
+        }
+    }
+    /// Rows without blocks have no place for block scales; less than a byte cannot be written alone.
+    void check_elements(const ReshapeMacro& macro, const ReshapeOperation& reshape) const {
+        const FormatInfo& format = info(macro.src_format);
+        if (format.block_scaled || info(macro.dst_format).block_scaled) {
+            throw InputError(where, fmt::format("the reshaper does not take {}: rows have no place for block scales",
+                                                format.block_scaled ? format.name : info(macro.dst_format).name));
+        }
+        const bool whole = reshape.cols % kBlockEdge == 0 &&
+                           (macro.kind != ReshapeKind::transpose_blocks || reshape.rows % kBlockEdge == 0);
+        if (format.element_bits < 8 && !whole) {
+            throw InputError(where, fmt::format("{} x {} elements of {} are no whole blocks", reshape.rows,
+                                                reshape.cols, format.name));
+        }
     }
 };
 
