@@ -277,7 +277,7 @@ struct Tally {
 
 void compare(std::uint64_t seed, const Shape& shape, Tally& tally) {
     const std::string text = RandomProgram(seed, shape).text();
-    const Program program = test::legal(text, chip());
+    const Program program = test::unverified(text);
     const Verdict found = judge(program, seed % 3 == 0 ? 0 : seed);
     if (!found.finished) {
         return;

@@ -16,8 +16,8 @@ using namespace sluice;
 using namespace sluice::isa;
 using Catch::Matchers::Contains;
 using test::issue;
-using test::legal;
 using test::tile;
+using test::unverified;
 
 namespace {
 
@@ -51,7 +51,7 @@ struct Run {
     Machine machine;
 
     explicit Run(const std::string& text, const MachineOptions& options = with_seed(0))
-        : program(legal(text)), machine(program, test::toy(), memories, options) {
+        : program(unverified(text)), machine(program, test::toy(), memories, options) {
         fill(memories.hbm(), 0, 65536);
     }
     Run& go() {

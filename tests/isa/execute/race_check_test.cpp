@@ -12,13 +12,13 @@ using namespace sluice;
 using namespace sluice::isa;
 using Catch::Matchers::Contains;
 using test::issue;
-using test::legal;
 using test::tile;
+using test::unverified;
 
 namespace {
 
 std::vector<std::string> races(const std::string& text, std::uint64_t seed = 0) {
-    const Program program = legal(text);
+    const Program program = unverified(text);
     Memories memories(test::toy());
     MachineOptions options;
     options.seed = seed;
