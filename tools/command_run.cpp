@@ -107,7 +107,10 @@ void run(const RunFlags& flags) {
         if (line.shown()) {
             options.on_progress = [&line](const sim::Progress& progress) { line.update(progress); };
         }
-        ValueOutcome computed = values ? run_values(job, *values) : ValueOutcome{};
+        ValueOutcome computed;
+        if (values) {
+            computed = run_values(job, *values, [&line](const std::string& what) { line.update(what); });
+        }
         outcome = simulate(std::move(job), options, std::move(computed));
     }
 

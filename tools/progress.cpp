@@ -22,7 +22,7 @@ std::string clock_text(double seconds) {
 }  // namespace
 
 ProgressLine::ProgressLine(bool wanted)
-    : start_(std::chrono::steady_clock::now()), shown_(wanted && ::isatty(STDERR_FILENO) == 1) {}
+    : start_(std::chrono::steady_clock::now()), last_(start_), shown_(wanted && ::isatty(STDERR_FILENO) == 1) {}
 
 ProgressLine::~ProgressLine() {
     if (shown_) {
@@ -35,6 +35,15 @@ void ProgressLine::update(const sim::Progress& progress) {
     if (shown_) {
         const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
         fmt::print(stderr, "{}{}", kEraseLine, text(progress, elapsed));
+        std::fflush(stderr);
+    }
+}
+
+void ProgressLine::update(const std::string& what) {
+    const auto now = std::chrono::steady_clock::now();
+    if (shown_ && now - last_ >= std::chrono::milliseconds(200)) {
+        last_ = now;
+        fmt::print(stderr, "{}{}", kEraseLine, what);
         std::fflush(stderr);
     }
 }

@@ -18,12 +18,15 @@ public:
     /// False on anything but a terminal: nothing is shown then.
     [[nodiscard]] bool shown() const { return shown_; }
     void update(const sim::Progress& progress);
+    /// Other work: says what it is at, at most five times a second.
+    void update(const std::string& what);
 
     /// "[#####     ]  50 %  1.2 Mcycles  3.4 Mcycles/s  0:12 left"
     [[nodiscard]] static std::string text(const sim::Progress& progress, double elapsed_seconds);
 
 private:
     std::chrono::steady_clock::time_point start_;
+    std::chrono::steady_clock::time_point last_;
     bool shown_;
 };
 

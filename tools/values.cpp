@@ -311,24 +311,38 @@ void place_regions(Prepared& job) {
     }
 }
 
-ValueOutcome run_values(const Prepared& job, const ValueOptions& options) {
+ValueOutcome run_values(const Prepared& job, const ValueOptions& options,
+                        const std::function<void(const std::string&)>& on_progress) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point begin = Clock::now();
+    const auto say = [&](const std::string& what) {
+        if (on_progress) {
+            on_progress(what);
+        }
+    };
+    const auto machine_options = [&](std::int64_t shuffle) {
+        isa::MachineOptions out;
+        out.seed = static_cast<std::uint64_t>(shuffle);
+        out.record_trace = options.check_races && shuffle == 0;
+        out.on_progress = [&say, &options, shuffle](std::uint64_t instructions) {
+            say(shuffle == 0
+                    ? fmt::format("values: {} instructions", instructions)
+                    : fmt::format("interleaving {} of {}: {} instructions", shuffle, options.shuffles, instructions));
+        };
+        return out;
+    };
     check_names(job);
     const models::Values inputs = read_inputs(job, options);
     Loaded loaded(job, inputs, options);
-    isa::MachineOptions machine_options;
-    machine_options.record_trace = options.check_races;
-    isa::Machine machine(loaded.program, job.chip.spec, loaded.memories, machine_options);
+    isa::Machine machine(loaded.program, job.chip.spec, loaded.memories, machine_options(0));
     machine.run();
     if (options.check_races) {
+        say("checking the order of all accesses");
         check_order(job, loaded.program, machine);
     }
     for (std::int64_t shuffle = 1; shuffle <= options.shuffles; ++shuffle) {
         Loaded again(job, inputs, options);
-        isa::MachineOptions other;
-        other.seed = static_cast<std::uint64_t>(shuffle);
-        isa::Machine(again.program, job.chip.spec, again.memories, other).run();
+        isa::Machine(again.program, job.chip.spec, again.memories, machine_options(shuffle)).run();
         compare(job, loaded.memories, again.memories, shuffle);
     }
     ValueOutcome out;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs on values: inputs from a seed or from .npy files, the functional machine, checks, outputs as .npy files.
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,6 +29,8 @@ void place_regions(Prepared& job);
 
 /// Throws InputError: an input that is missing or does not fit, a byte that is read and that nobody wrote, a race,
 /// results that depend on the interleaving; DeadlockError.
-[[nodiscard]] ValueOutcome run_values(const Prepared& job, const ValueOptions& options);
+/// `on_progress` is told often what the run is at.
+[[nodiscard]] ValueOutcome run_values(const Prepared& job, const ValueOptions& options,
+                                      const std::function<void(const std::string&)>& on_progress = {});
 
 }  // namespace sluice::tools

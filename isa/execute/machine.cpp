@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kOverlappingDmas = 4;
 constexpr unsigned kSpeeds = 4;  ///< random engines are up to 2^3 times slower than the fastest
 constexpr std::size_t kMostReported = 10;
+constexpr std::uint64_t kProgressStep = 64;
 
 Level owner(Engine engine) {
     return engine == Engine::cdma ? Level::cluster : Level::tile;
@@ -30,13 +31,13 @@ Machine::Machine(const Program& program, const ChipSpec& chip, Memories& memorie
     : program_(program),
       chip_(chip),
       memories_(memories),
-      options_(options),
+      options_(std::move(options)),
       numbers_(chip),
       resolver_(program, chip, numbers_),
       values_(numbers_.count(), 0),
       waiters_(numbers_.count()),
       last_signaller_(numbers_.count()),
-      random_(options.seed) {
+      random_(options_.seed) {
     for (const IndexTable& table : program.tables) {
         tables_.emplace(table.name, &table);
     }
@@ -191,6 +192,9 @@ bool Machine::issue(std::uint32_t agent, const Instruction& instruction) {
     }
     running.number = processor.issued++;
     ++instructions_;
+    if (options_.on_progress && instructions_ % kProgressStep == 0) {
+        options_.on_progress(instructions_);
+    }
     if (options_.max_instructions != 0 && instructions_ > options_.max_instructions) {
         throw InputError("program " + program_.name,
                          fmt::format("issues more than {} instructions", options_.max_instructions));

@@ -5,6 +5,7 @@
 // whatever the seed.
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,7 +26,8 @@ struct MachineOptions {
     bool record_trace = false;
     /// Throw InputError at the first read of a byte that nobody wrote.
     bool stop_at_unwritten = true;
-    std::uint64_t max_instructions = 0;  ///< 0: no limit; InputError beyond
+    std::uint64_t max_instructions = 0;              ///< 0: no limit; InputError beyond
+    std::function<void(std::uint64_t)> on_progress;  ///< told after every 64 instructions how many there were
 };
 
 /// A semaphore that ends at another value than it began with: a program leaves its semaphores as it found them.
