@@ -99,10 +99,6 @@ void reshape(const ReshapeMacro& macro, const ReshapeOperation& operation, Spars
         for (std::int64_t j = 0; j < operation.cols; ++j) {
             target.put(transposes ? j : i, transposes ? i : j, from_code(source.get(i, j)));
         }
-        for (std::int64_t group = 0; info(macro.src_format).block_scaled && group < operation.cols;
-             group += kBlockEdge) {
-            target.put_scale(i, group, source.get_scale(i, group));
-        }
     }
 }
 
