@@ -41,7 +41,7 @@ struct Verification {
     Problems problems;
     std::map<std::string, std::int64_t> vector_operands;  ///< how many each vector program uses
     std::int64_t most_node = 0;
-    std::int64_t search_budget = 1'000'000;                        ///< steps of all searches: a second
+    std::int64_t search_budget = 200'000;                          ///< steps of all searches: 0.2 s
     std::map<std::pair<Level, std::int64_t>, std::string> waited;  ///< semaphores, and where one waits for them
     std::set<std::pair<Level, std::int64_t>> signalled;
 };
