@@ -89,13 +89,24 @@ void write_matrix(const MatrixPlace& place, const Matrix& matrix, isa::ScaleRoun
     });
 }
 
-void read_matrix(const MatrixPlace& place, const isa::SparseMemory& hbm, Matrix& matrix) {
+/// What is given out as a result must have been written.
+void require_written(const isa::SparseMemory& hbm, std::uint64_t at, Bytes bytes, const std::string& where,
+                     std::int64_t row) {
+    if (const auto unwritten = hbm.first_unwritten(at, bytes)) {
+        throw InputError(where, fmt::format("is output, and nobody wrote byte {} of hbm(0), in row {} or after it",
+                                            *unwritten, row));
+    }
+}
+
+void read_matrix(const MatrixPlace& place, const isa::SparseMemory& hbm, const std::string& where, Matrix& matrix) {
     const isa::FormatInfo& format = isa::info(place.format);
     if (!place.block) {
         const auto bytes = static_cast<std::size_t>(ceil_div<std::int64_t>(matrix.cols * format.element_bits, 8));
         std::vector<std::byte> row(bytes);
         for (std::int64_t r = 0; r < place.rows; ++r) {
-            hbm.read(static_cast<std::uint64_t>(place.base) + static_cast<std::uint64_t>(r) * bytes, row);
+            const std::uint64_t at = static_cast<std::uint64_t>(place.base) + static_cast<std::uint64_t>(r) * bytes;
+            require_written(hbm, at, bytes, where, r);
+            hbm.read(at, row);
             isa::decode_row(place.format, row, std::byte{0},
                             std::span(matrix.values)
                                 .subspan(static_cast<std::size_t>((place.first_row + r) * matrix.cols),
@@ -105,7 +116,11 @@ void read_matrix(const MatrixPlace& place, const isa::SparseMemory& hbm, Matrix&
     }
     for_blocks(place, matrix.cols, [&](std::int64_t r, std::int64_t c) {
         std::vector<std::byte> bytes(static_cast<std::size_t>(block_bytes(place.format)));
-        hbm.read(static_cast<std::uint64_t>(place.block(r, c)), bytes);
+        const auto at = static_cast<std::uint64_t>(place.block(r, c));
+        const auto row_bytes = static_cast<Bytes>(kBlockEdge * format.element_bits / 8);
+        const std::int64_t rows = std::min(kBlockEdge, place.rows - r * kBlockEdge);
+        require_written(hbm, at, static_cast<Bytes>(rows) * row_bytes, where, r * kBlockEdge);
+        hbm.read(at, bytes);
         std::array<float, kEdge * kEdge> values{};
         unpack_block(format, bytes, values);
         for_elements(place, matrix.cols, r, c,
@@ -165,7 +180,7 @@ models::Values read_outputs(const Placement& placement, const models::Graph& gra
     for (const MatrixPlace& place : placement.outputs) {
         const models::Tensor& entry = tensor(graph, place.tensor);
         Matrix& matrix = out.try_emplace(place.tensor, entry.rows, entry.cols).first->second;
-        read_matrix(place, hbm, matrix);
+        read_matrix(place, hbm, entry.name, matrix);
     }
     return out;
 }

@@ -74,7 +74,10 @@ void run(const RunFlags& flags) {
         constexpr std::int64_t kMostCycles = std::int64_t{1} << 62;
         options.max_cycles = static_cast<Cycle>(parse_count(flags.max_cycles, "--max-cycles", 1, kMostCycles));
     }
-    const std::optional<ValueOptions> values = value_options(flags);
+    std::optional<ValueOptions> values = value_options(flags);
+    if (values) {
+        values->max_statements = options.max_cycles;
+    }
     Prepared job = prepare(flags.workload.request());
     if (values && values->from_folder()) {
         job.inputs.push_back({"--inputs", values->inputs});

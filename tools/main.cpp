@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -112,6 +113,8 @@ int main(int argc, char** argv) {
         return complain(kBadInput, error.what());
     } catch (const sluice::DeadlockError& error) {
         return complain(kDeadlock, error.what());
+    } catch (const std::bad_alloc&) {
+        return complain(kBadInput, "this needs more memory than there is");
     } catch (const std::exception& error) {
         return complain(kBug, fmt::format("a bug of ours, please report it: {}", error.what()).c_str());
     }

@@ -145,20 +145,24 @@ private:
 
 void check_size(const models::Graph& graph) {
     std::int64_t elements = 0;
-    for (const models::TensorIndex index : models::inputs_of(graph)) {
+    std::vector<models::TensorIndex> all = models::inputs_of(graph);
+    const std::vector<models::TensorIndex> outputs = models::outputs_of(graph);
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    for (const models::TensorIndex index : all) {
         const Tensor& tensor = graph.tensors.at(static_cast<std::size_t>(index));
+        // rows and cols are at most 2^31 each, so that the product holds; the sum stops at the first excess.
         elements += tensor.rows * tensor.cols;
         if (elements > kMostElements) {
-            throw InputError("--functional",
-                             fmt::format("the inputs have more than {} values: a run on values is for small models and "
-                                         "products; without --functional the run needs none",
-                                         kMostElements));
+            throw InputError(
+                "--functional",
+                fmt::format("inputs and outputs have more than {} values: a run on values is for small models and "
+                            "products; without --functional the run needs none",
+                            kMostElements));
         }
     }
 }
 
 models::Values read_inputs(const Prepared& job, const ValueOptions& options) {
-    check_size(job.graph);
     if (const std::optional<std::uint64_t> seed = as_seed(options.inputs)) {
         return models::random_inputs(job.graph, *seed);
     }
@@ -267,6 +271,10 @@ void add_outputs(const Prepared& job, const Loaded& run, ValueOutcome& out) {
     }
     for (const isa::Region& region : job.program.regions) {
         if (job.plan.empty() && region.output && holds_bytes(region)) {
+            if (const auto unwritten = run.memories.hbm().first_unwritten(region.offset, region.bytes)) {
+                throw InputError("region " + region.name,
+                                 fmt::format("is output, and nobody wrote its byte {}", *unwritten - region.offset));
+            }
             std::vector<std::byte> bytes(static_cast<std::size_t>(region.bytes));
             run.memories.hbm().read(region.offset, bytes);
             out.files[file_name(region.name) + ".npy"] = npy_text({static_cast<std::int64_t>(region.bytes)}, bytes);
@@ -324,6 +332,7 @@ ValueOutcome run_values(const Prepared& job, const ValueOptions& options,
         isa::MachineOptions out;
         out.seed = static_cast<std::uint64_t>(shuffle);
         out.record_trace = options.check_races && shuffle == 0;
+        out.max_statements = options.max_statements;
         out.on_progress = [&say, &options, shuffle](std::uint64_t instructions) {
             say(shuffle == 0
                     ? fmt::format("values: {} instructions", instructions)
@@ -332,6 +341,7 @@ ValueOutcome run_values(const Prepared& job, const ValueOptions& options,
         return out;
     };
     check_names(job);
+    check_size(job.graph);
     const models::Values inputs = read_inputs(job, options);
     Loaded loaded(job, inputs, options);
     isa::Machine machine(loaded.program, job.chip.spec, loaded.memories, machine_options(0));

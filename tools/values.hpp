@@ -14,6 +14,8 @@ struct ValueOptions {
     std::string inputs = "1";  ///< a seed, or a folder of .npy files
     bool check_races = false;
     std::int64_t shuffles = 0;  ///< other interleavings whose results are compared
+    /// Statements of all control programs, which take at least a cycle each; 0: no limit.
+    std::uint64_t max_statements = 0;
     [[nodiscard]] bool from_folder() const;
 };
 

@@ -140,6 +140,9 @@ bool Machine::step_processor(std::uint32_t agent) {
         return false;
     }
     const std::string where = "control program " + processor.program->name;
+    if (++processor.statements > options_.max_statements && options_.max_statements != 0) {
+        throw InputError(where, fmt::format("executes more than {} statements", options_.max_statements));
+    }
     if (const auto* instruction = std::get_if<Instruction>(&statement->body)) {
         if (!issue(agent, *instruction)) {
             agents_[agent].processor.held = statement;

@@ -27,6 +27,7 @@ struct MachineOptions {
     /// Throw InputError at the first read of a byte that nobody wrote.
     bool stop_at_unwritten = true;
     std::uint64_t max_instructions = 0;              ///< 0: no limit; InputError beyond
+    std::uint64_t max_statements = 0;                ///< the same of what a single control program executes
     std::function<void(std::uint64_t)> on_progress;  ///< told after every 64 instructions how many there were
 };
 
@@ -73,6 +74,7 @@ private:
         const Statement* held = nullptr;  ///< a statement that could not be executed yet
         std::optional<std::uint32_t> short_of;
         std::uint32_t issued = 0;
+        std::uint64_t statements = 0;
         bool done = false;
     };
     struct Agent {
