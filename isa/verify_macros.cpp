@@ -311,8 +311,22 @@ void MacroVerifier::operator()(const ReshapeMacro& macro) {
     if (from.format != to.format && !(converts(from) && converts(to))) {
         checker_.note(fmt::format("the reshaper does not convert {} to {}", from.name, to.name));
     }
-    if (from.block_scaled && transposes) {
-        checker_.note(fmt::format("{} cannot be transposed: its scales run along the rows", from.name));
+    for (const FormatInfo* format : {&from, &to}) {
+        if (format->block_scaled) {
+            checker_.note(
+                fmt::format("the reshaper does not take {}: rows have no place for block scales", format->name));
+            break;
+        }
+    }
+    if (from.element_bits < 8 && !from.block_scaled) {
+        const auto whole = [&](const Affine& size, const char* what) {
+            checker_.refuse(indivisible(size, kBlockEdge),
+                            fmt::format("{} must be a multiple of {} for {}", what, kBlockEdge, from.name));
+        };
+        whole(macro.cols, "cols");
+        if (transposes) {
+            whole(macro.rows, "rows");
+        }
     }
     const auto side = [&](const char* what, const Affine& at, std::int64_t stride, Format format, const Affine& height,
                           const Affine& width, bool blocked) {

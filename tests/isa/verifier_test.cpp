@@ -251,6 +251,28 @@ TEST_CASE("a reshape reads and writes whole matrices") {
                 reshape("unpack_blocks", 0, end - 39 * 2048 - 127, 40, 64), where, "the destination reaches");
 }
 
+TEST_CASE("a reshape takes formats without block scales, and whole blocks of what is less than a byte") {
+    const auto reshape = [](const std::string& kind, const std::string& format, const std::string& rows,
+                            const std::string& cols) {
+        return tile("loop 3 { " +
+                    issue("reshaper.0", fmt::format("reshape {} rows {} cols {} src [0] stride 2048 {} dst [131072] "
+                                                    "stride 8192 {}",
+                                                    kind, rows, cols, format, format)) +
+                    " }");
+    };
+    const std::string where = "control program main, reshaper.0 \"the label\": ";
+    for (const char* kind : {"pack_blocks", "unpack_blocks", "transpose_blocks"}) {
+        check_limit(reshape(kind, "e4m3", "32", "64"), reshape(kind, "mxfp8", "32", "64"), where,
+                    "the reshaper does not take mxfp8: rows have no place for block scales");
+        check_limit(reshape(kind, "e2m3", "32", "32*i0 + 32"), reshape(kind, "e2m3", "32", "16*i0 + 32"), where,
+                    "cols must be a multiple of 32 for e2m3; first at i0 = 1");
+        CHECK(error(reshape(kind, "e4m3", "31", "33")) == "");
+    }
+    CHECK(error(reshape("pack_blocks", "e2m3", "31", "32")) == "");
+    check_limit(reshape("transpose_blocks", "e3m2", "64", "32"), reshape("transpose_blocks", "e3m2", "63", "32"), where,
+                "rows must be a multiple of 32 for e3m2");
+}
+
 TEST_CASE("tables and their elements exist") {
     const std::string table = "table \"t\" count 10 range 0..3 source \"uniform\" seed 1\n";
     const auto load = [&table](const std::string& name, std::int64_t element) {
