@@ -15,9 +15,9 @@ struct RaceReport {
     int passes = 0;                  ///< that the order took to be worked out
 };
 
-/// `trace` of one run of `program`, with its instructions. Waits that can take each other's units are reported too; what
-/// is said beside them then holds for interleavings in which they come in the order of this run. With none, the answer
-/// is exact: tests/isa/execute/happens_before_test.cpp holds it against every interleaving of small programs.
+/// `trace` of one run of `program`, with its instructions. Waits that can take each other's units are reported too;
+/// what is said beside them then holds for interleavings in which they come in the order of this run. With none, the
+/// answer is exact: tests/isa/execute/happens_before_test.cpp holds it against every interleaving of small programs.
 [[nodiscard]] RaceReport check_races(const Program& program, const ChipSpec& chip, const Trace& trace);
 
 }  // namespace sluice::isa
