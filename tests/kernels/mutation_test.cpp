@@ -20,7 +20,8 @@ namespace {
 
 using isa::Format;
 
-/// Every mutant is tried if SLUICE_FULL is set, else about fifty, of which one may be among the few that change nothing.
+/// Every mutant is tried if SLUICE_FULL is set, else about fifty, of which one may be among the few that change
+/// nothing.
 bool tries_all() {
     return std::getenv("SLUICE_FULL") != nullptr;
 }

@@ -2,8 +2,8 @@
 // Do control processors execute what is written, at their stated cost, and stall where they must?
 #include <catch2/catch.hpp>
 
-#include "isa/errors.hpp"
 #include "isa/control_walker.hpp"
+#include "isa/errors.hpp"
 #include "sim/run.hpp"
 #include "tests/sim/test_chip.hpp"
 

@@ -154,8 +154,8 @@ TEST_CASE("a program that is cut off, misspelt or not there names file and line"
 TEST_CASE("every prefix of a program is refused, never a crash") {
     const test::Program program;
     const std::string whole = program("compile " + std::string(test::kToyGemm).substr(4)).out;
-    // A program without its last control programs may still be whole, but then it deadlocks (4); without any, cut between
-    // two words of a declaration that may end there, it does nothing (0).
+    // A program without its last control programs may still be whole, but then it deadlocks (4); without any, cut
+    // between two words of a declaration that may end there, it does nothing (0).
     for (std::size_t size = 0; size + 1 < whole.size(); size += whole.size() / 40 + 1) {
         program.folder().write("cut.disa", whole.substr(0, size));
         const test::Ended ended = program("run cut.disa --quiet --json -");
