@@ -196,6 +196,7 @@ Request WorkloadFlags::request() const {
     } else if (what_.ends_with(".disa")) {
         refuse_given(of_gemm, "goes with gemm, not with a program");
         refuse_given(of_model, "goes with --model, not with a program");
+        refuse_given({{"--scale-rounding", &scale_rounding_}}, "a program names the rule in its vector programs");
         request.work = ProgramWork{what_};
     } else {
         throw InputError("argument", fmt::format("{}, allowed: gemm, the path of a .disa program, or --model MODEL{}",

@@ -41,7 +41,6 @@ public:
             order_.replay([this](std::uint32_t item, const Clock& clock) { start(item, clock); });
         } while (explain_some());
         report_.passes = order_.passes();
-        report_.pairs += competing_;
         for (const Race& race : races_) {
             report_.races.push_back(describe(race));
         }
@@ -54,8 +53,8 @@ private:
         bool first_writes = false, second_writes = false;
         Space space = Space::hbm;
         std::int64_t unit = 0;
-        std::uint64_t low = 0, high = 0;  ///< bytes [low, high)
-        std::uint64_t executions = 0;
+        std::uint64_t low = 0, high = 0;                                 ///< bytes [low, high)
+        std::set<std::pair<std::uint32_t, std::uint32_t>> executions{};  ///< instructions
         std::int64_t known = -1;  ///< last instruction of the first one's queue that the second one does come after
     };
 
@@ -63,7 +62,6 @@ private:
         races_.clear();
         found_.clear();
         suspects_.clear();
-        report_.pairs = 0;
         for (const Space space : {Space::hbm, Space::csram, Space::tsram}) {
             std::vector<ShadowMemory>& memories = memories_.at(static_cast<std::size_t>(space));
             memories.clear();
@@ -86,7 +84,6 @@ private:
                 report_.races.push_back(describe(waits));
             }
         }
-        competing_ = report_.races.size();
     }
 
     /// The second wait may be early at several semaphores at once: every choice of where it is has to be tried. So many
@@ -151,8 +148,7 @@ private:
                     memories_.at(static_cast<std::size_t>(access.space)).at(static_cast<std::size_t>(access.unit));
                 const auto conflict = [&](AccessId earlier, bool wrote, std::uint64_t at, Bytes bytes) {
                     if (earlier.instruction != item) {
-                        add({earlier, id, wrote, access.write, access.space, access.unit, at, at + bytes, 1, -1},
-                            clock);
+                        add({earlier, id, wrote, access.write, access.space, access.unit, at, at + bytes}, clock);
                     }
                 };
                 for (std::int64_t outer = 0; outer < access.counts[1]; ++outer) {
@@ -172,21 +168,16 @@ private:
         const TracedInstruction& second = trace_.instructions[race.second.instruction];
         const auto [entry, fresh] = found_.try_emplace({first.operation.text, second.operation.text}, races_.size());
         if (fresh) {
-            ++report_.pairs;
             race.known = last_known(first.queue, clock[first.queue]);
             races_.push_back(race);
-            return;
         }
         Race& known = races_[entry->second];
+        known.executions.insert({race.first.instruction, race.second.instruction});
         if (known.first.instruction == race.first.instruction && known.second.instruction == race.second.instruction &&
             known.space == race.space && known.unit == race.unit) {
             known.low = std::min(known.low, race.low);
             known.high = std::max(known.high, race.high);
-        } else if (!(last_pair_ == std::pair{race.first.instruction, race.second.instruction})) {
-            ++known.executions;
-            ++report_.pairs;
         }
-        last_pair_ = {race.first.instruction, race.second.instruction};
     }
 
     /// The last instruction of a queue that has ended at its tick `tick`.
@@ -218,8 +209,8 @@ private:
                            race.known < 0 ? "comes after nothing of the first one's queue"
                                           : "is only known to come after " +
                                                 name_of(static_cast<std::uint32_t>(race.known)) + " in that queue");
-        if (race.executions > 1) {
-            out += fmt::format("\n    {} executions of this pair in all", race.executions);
+        if (race.executions.size() > 1) {
+            out += fmt::format("\n    {} executions of this pair in all", race.executions.size());
         }
         return out;
     }
@@ -245,13 +236,11 @@ private:
     std::array<std::vector<ShadowMemory>, 3> memories_;
     std::map<std::pair<const Instruction*, const Instruction*>, std::size_t> found_;  ///< in races_
     std::vector<Race> races_;
-    std::pair<std::uint32_t, std::uint32_t> last_pair_{~0U, ~0U};
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::uint32_t>> suspects_;  ///< end -> later starts
     std::set<std::pair<std::uint32_t, std::uint32_t>> replayed_;
     RaceReport report_;
     std::map<std::uint32_t, std::map<std::uint32_t, std::vector<std::uint32_t>>>
         overtakings_;            ///< second wait -> semaphore -> first waits that it may overtake
-    std::size_t competing_ = 0;  ///< of its races: waits that compete
 };
 
 }  // namespace

@@ -10,9 +10,9 @@
 namespace sluice::isa {
 
 struct RaceReport {
-    std::vector<std::string> races;  ///< one for each pair of instructions in the text, the first that was met
-    std::uint64_t pairs = 0;         ///< of executions
-    int passes = 0;                  ///< that the order took to be worked out
+    /// Competing waits first, then one for each pair of instructions in the text: the first executions that were met.
+    std::vector<std::string> races;
+    int passes = 0;  ///< that the order took to be worked out
 };
 
 /// `trace` of one run of `program`, with its instructions. Waits that can take each other's units are reported too;

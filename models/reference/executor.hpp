@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Computes an operator graph plainly, operator by operator, to say what a compiled program must give. It shares the
-// number formats with the machine and nothing else: no layouts, no tiles, no program.
+// number formats and the angles of RoPE (models/rotary.hpp) with the machine and the compiler, and is told how many
+// positions the compiler takes at a time; it knows no layouts, no tiles, no program.
 //
 // Where values are rounded (the quantisation points):
-//   embedding, residual additions, logits   BF16
-//   operands of Linear                      its operand format and its weight's, in groups of 32 along the inner
-//   dimension q, k, v and softmax probabilities       the cache's format all else                                FP32,
-//   each operation rounded once
+// - embedding, residual additions and logits: to BF16
+// - operands of Linear: to its operand format and its weight's, in groups of 32 along the inner dimension
+// - q, k, v and softmax probabilities: to the cache's format
+// - all else: FP32, each operation rounded once
+//
 // Order of additions: products as the tensor unit adds them (isa/number/README.md), the inner dimension ascending; sums
 // of a row in binary64 in ascending order, rounded once; attention as online softmax over chunks of `attention_chunk`
 // positions, ascending, each rescaling what was summed before.
