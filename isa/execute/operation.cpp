@@ -12,6 +12,7 @@ namespace sluice::isa {
 
 namespace {
 
+constexpr double kMostBytes = 0x1p32;  ///< touched by one instruction: seconds of host time
 constexpr std::array kSemLevels{Level::tile, Level::cluster, Level::chip};
 
 std::string where_of(const Instruction& instruction, const Place& place) {
@@ -248,6 +249,39 @@ struct Resolver::Evaluation {
     }
 };
 
+/// Its bytes exist, and it ends in a reasonable time.
+void Resolver::check_bytes(const Operation& operation, const std::string& where) const {
+    std::vector<Access> all;
+    for (std::int64_t part = 0; part < operation.parts(); ++part) {
+        const std::vector<Access> of_part = accesses(operation, part);
+        all.insert(all.end(), of_part.begin(), of_part.end());
+    }
+    for (const Access& access : all) {
+        std::int64_t low = access.offset;
+        std::int64_t high = access.offset + access.run;
+        for (std::size_t i = 0; i < 2; ++i) {
+            const std::int64_t reach = (access.counts.at(i) - 1) * access.strides.at(i);
+            low += std::min<std::int64_t>(reach, 0);
+            high += std::max<std::int64_t>(reach, 0);
+        }
+        const auto size = static_cast<std::int64_t>(memory_bytes(chip_, access.space));
+        if (low < 0 || high > size) {
+            throw InputError(where,
+                             fmt::format("{} bytes {}..{} of {}, which has {}", access.write ? "writes" : "reads", low,
+                                         high - 1, name(access.space), size));
+        }
+    }
+    double bytes = 0;
+    for (const Access& access : all) {
+        bytes += static_cast<double>(access.run) * static_cast<double>(access.counts[0]) *
+                 static_cast<double>(access.counts[1]);
+    }
+    if (bytes > kMostBytes) {
+        throw InputError(where, fmt::format("touches {:.3g} bytes; a run on values takes at most {:.3g} an instruction",
+                                            bytes, kMostBytes));
+    }
+}
+
 Operation Resolver::resolve(const Instruction& instruction, const Environment& environment, Place place) const {
     const std::string where = where_of(instruction, place);
     Operation out;
@@ -263,23 +297,7 @@ Operation Resolver::resolve(const Instruction& instruction, const Environment& e
     join_same(out.waits);
     append(instruction.signals, out.signals);
     out.body = std::visit(Evaluation{*this, environment, where}, instruction.macro);
-    for (std::int64_t part = 0; part < out.parts(); ++part) {
-        for (const Access& access : accesses(out, part)) {
-            std::int64_t low = access.offset;
-            std::int64_t high = access.offset + access.run;
-            for (std::size_t i = 0; i < 2; ++i) {
-                const std::int64_t reach = (access.counts.at(i) - 1) * access.strides.at(i);
-                low += std::min<std::int64_t>(reach, 0);
-                high += std::max<std::int64_t>(reach, 0);
-            }
-            const auto size = static_cast<std::int64_t>(memory_bytes(chip_, access.space));
-            if (low < 0 || high > size) {
-                throw InputError(
-                    where, fmt::format("{} bytes {}..{} of {}, which has {}", access.write ? "writes" : "reads", low,
-                                       high - 1, name(access.space), size));
-            }
-        }
-    }
+    check_bytes(out, where);
     return out;
 }
 

@@ -104,6 +104,7 @@ public:
 
 private:
     struct Evaluation;
+    void check_bytes(const Operation& operation, const std::string& where) const;
     const Program& program_;
     const ChipSpec& chip_;
     const SemaphoreNumbers& semaphores_;

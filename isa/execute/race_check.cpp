@@ -240,7 +240,7 @@ private:
     std::set<std::pair<std::uint32_t, std::uint32_t>> replayed_;
     RaceReport report_;
     std::map<std::uint32_t, std::map<std::uint32_t, std::vector<std::uint32_t>>>
-        overtakings_;            ///< second wait -> semaphore -> first waits that it may overtake
+        overtakings_;  ///< second wait -> semaphore -> first waits that it may overtake
 };
 
 }  // namespace
