@@ -372,4 +372,47 @@ std::vector<PossibleOvertaking> HappensBefore::possible_overtakings() const {
     return out;
 }
 
+/// Units given less units taken, at most, once a producer's signal number `signal` has come.
+std::int64_t HappensBefore::value_after(const Semaphore& semaphore, std::size_t producer, std::size_t signal) {
+    const std::size_t own = semaphore.consumers.size() + producer;
+    const auto at = std::next(semaphore.producers.begin(), static_cast<std::ptrdiff_t>(producer));
+    const Producer::Known& given = at->second.known[signal];
+    std::int64_t value = given.units;
+    std::size_t number = 0;
+    for (const auto& [thread, other] : semaphore.producers) {
+        if (number++ == producer) {
+            continue;
+        }
+        const auto after =
+            std::partition_point(other.known.begin(), other.known.end(),
+                                 [&](const Producer::Known& known) { return known.ticks[own] < given.ticks[own]; });
+        value += after == other.known.begin() ? 0 : std::prev(after)->units;
+    }
+    for (std::size_t c = 0; c < semaphore.consumers.size(); ++c) {
+        const std::vector<std::size_t>& takes = semaphore.takes_of[c];
+        const auto after = std::partition_point(
+            takes.begin(), takes.end(), [&](std::size_t take) { return semaphore.takes[take].tick <= given.ticks[c]; });
+        value -= after == takes.begin() ? 0 : semaphore.takes[*std::prev(after)].own_units;
+    }
+    return value;
+}
+
+std::int64_t HappensBefore::highest_value(std::uint32_t number) const {
+    const Semaphore& semaphore = semaphores_[number];
+    const std::int64_t initial = trace_.initial[number];
+    std::int64_t most = 0;
+    std::size_t producer = 0;
+    for (const auto& [thread, each] : semaphore.producers) {
+        if (semaphore.consumers.empty()) {
+            most += each.total;
+            continue;
+        }
+        for (std::size_t signal = 0; signal < each.known.size(); ++signal) {
+            most = std::max(most, value_after(semaphore, producer, signal));
+        }
+        ++producer;
+    }
+    return initial + most;
+}
+
 }  // namespace sluice::isa

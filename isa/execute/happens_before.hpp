@@ -58,6 +58,9 @@ public:
     }
     /// As far as solve() knows, of each semaphore in the order of the second waits, nearest first waits first.
     [[nodiscard]] std::vector<PossibleOvertaking> possible_overtakings() const;
+    /// The most that a semaphore can hold in any interleaving, as far as solve() knows: with every signal, all others
+    /// that need not come after it, less what was certainly taken before it. Never too low.
+    [[nodiscard]] std::int64_t highest_value(std::uint32_t semaphore) const;
     [[nodiscard]] int passes() const { return passes_; }
 
 private:
@@ -118,6 +121,7 @@ private:
                                                     std::size_t signal, std::size_t consumer, std::uint32_t tick);
     void learn(const std::vector<SemCount>& counts, const Clock& clock);
     void give(const std::vector<SemCount>& counts, std::uint32_t thread, const SharedClock& clock);
+    [[nodiscard]] static std::int64_t value_after(const Semaphore& semaphore, std::size_t producer, std::size_t signal);
     [[nodiscard]] std::int64_t units_taken(const Semaphore& semaphore, const Take& take) const;
 
     const Trace& trace_;

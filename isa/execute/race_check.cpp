@@ -40,6 +40,7 @@ public:
             forget();
             order_.replay([this](std::uint32_t item, const Clock& clock) { start(item, clock); });
         } while (explain_some());
+        find_overflows();
         report_.passes = order_.passes();
         for (const Race& race : races_) {
             report_.races.push_back(describe(race));
@@ -67,6 +68,19 @@ private:
             memories.clear();
             for (std::int64_t unit = 0; unit < memory_units(chip_, space); ++unit) {
                 memories.emplace_back(memory_bytes(chip_, space));
+            }
+        }
+    }
+
+    /// Semaphores that producers who run ahead can fill beyond their bits.
+    void find_overflows() {
+        const std::int64_t limit = (std::int64_t{1} << chip_.semaphores.width_bits) - 1;
+        for (std::uint32_t semaphore = 0; semaphore < numbers_.count(); ++semaphore) {
+            if (const std::int64_t most = order_.highest_value(semaphore); most > limit) {
+                report_.races.push_back(
+                    fmt::format("semaphore {} may overflow: nothing keeps it from holding {} in some interleaving, and "
+                                "it holds {}",
+                                numbers_.describe(semaphore), most, limit));
             }
         }
     }

@@ -10,7 +10,8 @@
 namespace sluice::isa {
 
 struct RaceReport {
-    /// Competing waits first, then one for each pair of instructions in the text: the first executions that were met.
+    /// Competing waits first, then semaphores that may overflow, then one for each pair of instructions in the text:
+    /// the first executions that were met.
     std::vector<std::string> races;
     int passes = 0;  ///< that the order took to be worked out
 };

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "isa/errors.hpp"
 #include "tests/isa/execute/programs.hpp"
 
 using namespace sluice;
@@ -202,6 +203,35 @@ TEST_CASE("waits that can take each other's units are named with both instructio
                                       Contains("tvp.0 \"two\" of tile 0") &&
                                       Contains("either may take the other's units"));
     }
+}
+
+TEST_CASE("a producer that may run ahead may overflow a semaphore, one that waits for credit does not") {
+    const auto program = [](const std::string& credit, const std::string& back, int units) {
+        return "init tile(0)[1] units 1 value 1\n" +
+               tile(issue("tdma.0", "produce", credit + " fence signal tile(1)[0] x " + std::to_string(units)) +
+                    issue("tdma.0", "produce again", credit + " fence signal tile(1)[0] x " + std::to_string(units))) +
+               tile(issue("tdma.0", "consume", "wait tile(self)[0] x " + std::to_string(units) + " fence" + back) +
+                        issue("tdma.0", "consume again",
+                              "wait tile(self)[0] x " + std::to_string(units) + " fence" + back),
+                    1);
+    };
+    // 16 bits hold 65,535.
+    // In some interleavings the producer does run ahead; one in which it does not shows that the others are foreseen.
+    std::size_t foreseen = 0;
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+        try {
+            const std::vector<std::string> found = races(program("", "", 32768), seed);
+            REQUIRE(found.size() == 1);
+            CHECK_THAT(found.front(), Contains("tile(1)[0] may overflow") && Contains("65536") && Contains("65535"));
+            ++foreseen;
+        } catch (const InputError& error) {
+            CHECK_THAT(error.what(), Contains("overflows: 65536 exceeds 65535"));
+        }
+    }
+    CHECK(foreseen > 0);
+    CHECK(foreseen < 50);
+    CHECK(races(program("", "", 32767)).empty());
+    CHECK(races(program("wait tile(0)[1]", " signal tile(0)[1]", 40000)).empty());
 }
 
 TEST_CASE("the pairs that race do not depend on the interleaving that was run") {
