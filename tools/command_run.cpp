@@ -154,6 +154,7 @@ void add_run_command(CLI::App& app) {
         ->group(of_values);
     command->add_option("--inputs", flags->inputs, "seed of random inputs (default 1), or a folder of NAME.npy files")
         ->type_name("SEED|DIR")
+        ->check(path_given())
         ->group(of_values);
     command
         ->add_flag("--check-races", flags->check_races,

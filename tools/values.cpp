@@ -81,14 +81,17 @@ public:
             check_shape(array, tensor, plain);
             values = tensor.role == TensorRole::token_ids ? tokens(array, plain) : as_floats(array, plain.string());
         } else if (has(stem + ".blocks.npy")) {
-            values = isa::decode_gpt_oss(bytes(stem + ".blocks.npy"), bytes(stem + ".scales.npy"));
+            const std::int64_t groups = tensor.cols / 32;
+            values = isa::decode_gpt_oss(bytes(stem + ".blocks.npy", {tensor.rows, groups, 16}),
+                                         bytes(stem + ".scales.npy", {tensor.rows, groups}));
         } else if (has(stem + ".packed.npy")) {
             const fs::path scale = folder_ / (stem + ".tensor_scale.npy");
             const std::vector<float> tensor_scale = as_floats(read_npy(scale), scale.string());
             if (tensor_scale.size() != 1) {
-                throw InputError(scale.string(), "holds more than one value");
+                throw InputError(scale.string(), fmt::format("holds {} values, allowed: one", tensor_scale.size()));
             }
-            values = isa::decode_nvfp4(bytes(stem + ".packed.npy"), bytes(stem + ".scales.npy"), tensor_scale[0]);
+            values = isa::decode_nvfp4(bytes(stem + ".packed.npy", {tensor.rows, tensor.cols / 2}),
+                                       bytes(stem + ".scales.npy", {tensor.rows, tensor.cols / 16}), tensor_scale[0]);
         } else {
             throw InputError("--inputs", fmt::format("{} does not exist: it would hold {} ({} x {})", plain.string(),
                                                      tensor.name, tensor.rows, tensor.cols));
@@ -119,8 +122,15 @@ private:
         std::error_code error;
         return fs::exists(folder_ / name, error);
     }
-    [[nodiscard]] std::vector<std::uint8_t> bytes(const std::string& name) const {
-        return as_bytes(read_npy(folder_ / name), (folder_ / name).string());
+    [[nodiscard]] std::vector<std::uint8_t> bytes(const std::string& name,
+                                                  const std::vector<std::int64_t>& shape) const {
+        const std::string where = (folder_ / name).string();
+        const Array array = read_npy(folder_ / name);
+        if (array.shape != shape) {
+            throw InputError(where, fmt::format("has shape ({}), allowed: ({})", fmt::join(array.shape, ", "),
+                                                fmt::join(shape, ", ")));
+        }
+        return as_bytes(array, where);
     }
     static std::vector<float> tokens(const Array& array, const fs::path& file) {
         std::vector<float> out;

@@ -54,9 +54,9 @@ void write(const test::Program& program, const std::string& file, const std::vec
            const std::vector<float>& values) {
     program.folder().write(file, tools::npy_text(shape, std::span<const float>(values)));
 }
-void write_bytes(const test::Program& program, const std::string& file, const std::vector<std::uint8_t>& values) {
-    const auto bytes = std::as_bytes(std::span(values));
-    program.folder().write(file, tools::npy_text({static_cast<std::int64_t>(values.size())}, bytes));
+void write_bytes(const test::Program& program, const std::string& file, const std::vector<std::int64_t>& shape,
+                 const std::vector<std::uint8_t>& values) {
+    program.folder().write(file, tools::npy_text(shape, std::as_bytes(std::span(values))));
 }
 
 TEST_CASE("operands are read from files, and the product is written to one") {
@@ -93,15 +93,16 @@ TEST_CASE("weights are read in the forms in which others store them") {
         values.push_back(elements[pair >> 4]);
     }
     SECTION("gpt-oss") {
-        write_bytes(program, "in/b.blocks.npy", codes);
-        write_bytes(program, "in/b.scales.npy", std::vector<std::uint8_t>(kN * kK / 32, 128));
+        write_bytes(program, "in/b.blocks.npy", {kN, kK / 32, 16}, codes);
+        write_bytes(program, "in/b.scales.npy", {kN, kK / 32}, std::vector<std::uint8_t>(kN * kK / 32, 128));
         for (float& value : values) {
             value *= 2;
         }
     }
     SECTION("NVFP4") {
-        write_bytes(program, "in/b.packed.npy", codes);
-        write_bytes(program, "in/b.scales.npy", std::vector<std::uint8_t>(kN * kK / 16, 0x38));  // 1 in E4M3
+        write_bytes(program, "in/b.packed.npy", {kN, kK / 2}, codes);
+        write_bytes(program, "in/b.scales.npy", {kN, kK / 16},
+                    std::vector<std::uint8_t>(kN * kK / 16, 0x38));  // 1 in E4M3
         write(program, "in/b.tensor_scale.npy", {1}, {0.5F});
         for (float& value : values) {
             value *= 0.5F;
@@ -126,6 +127,10 @@ TEST_CASE("input that does not fit is named") {
     CHECK_THAT(said(kProduct + "--inputs -1"), Contains("a seed"));
     CHECK_THAT(said(kProduct + "--shuffle 0"), Contains("--shuffle"));
     CHECK_THAT(said(kProduct + "--functional --scale-rounding up"), Contains("floor, ceil, even"));
+    write_bytes(program, "in/b.blocks.npy", {kK / 32, kN, 16}, std::vector<std::uint8_t>(kN * kK / 2));
+    write_bytes(program, "in/b.scales.npy", {kN, kK / 32}, std::vector<std::uint8_t>(kN * kK / 32));
+    CHECK_THAT(said(kProduct + "--inputs in"),
+               Contains("b.blocks.npy") && Contains("(2, 33, 16)") && Contains("(33, 2, 16)"));
     write(program, "in/b.npy", {kK, kN}, counting(kN * kK, 1));
     CHECK_THAT(said(kProduct + "--inputs in"), Contains("b.npy") && Contains("(64, 33)") && Contains("(33, 64)"));
     program.folder().write("in/b.npy", "no array");
@@ -167,7 +172,7 @@ TEST_CASE("a program of the user's own says what its regions hold, or is given b
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         bytes[i] = static_cast<std::uint8_t>(3 * i);
     }
-    write_bytes(program, "in/from-here.npy", bytes);
+    write_bytes(program, "in/from-here.npy", {64}, bytes);
     REQUIRE(program("run copy.disa --inputs in --quiet --out out/copy").code == 0);
     const tools::Array out = tools::read_npy(program.path("out/copy/to.npy"));
     CHECK(std::equal(out.data.begin(), out.data.end(), std::as_bytes(std::span(bytes)).begin()));
