@@ -251,7 +251,9 @@ std::string joined(const std::vector<std::string>& lines) {
 
 /// Races, and semaphores that end otherwise than they began.
 void check_order(const Prepared& job, const isa::Program& program, const isa::Machine& machine) {
-    std::vector<std::string> faults = isa::check_races(program, job.chip.spec, machine.trace()).races;
+    const isa::RaceReport report = isa::check_races(program, job.chip.spec, machine.trace());
+    std::vector<std::string> faults = report.races;
+    faults.insert(faults.end(), report.self_conflicts.begin(), report.self_conflicts.end());
     for (const isa::Unbalanced& each : machine.unbalanced()) {
         faults.push_back(fmt::format("semaphore {} began with {} and ends with {}: a wait or a signal is missing",
                                      each.semaphore, each.initial, each.final_value));

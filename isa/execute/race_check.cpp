@@ -10,6 +10,7 @@
 #include "isa/control_walker.hpp"
 #include "isa/execute/happens_before.hpp"
 #include "isa/execute/reachability.hpp"
+#include "isa/execute/self_conflict.hpp"
 #include "isa/execute/shadow_memory.hpp"
 
 namespace sluice::isa {
@@ -33,6 +34,7 @@ public:
     /// Looks for pairs that the counting of signals leaves unordered, and asks a replay about each; what it shows to be
     /// ordered orders others too. What is left are races.
     RaceReport run() {
+        find_self_conflicts();
         order_.solve();
         find_competing_waits();
         do {
@@ -68,6 +70,26 @@ private:
             memories.clear();
             for (std::int64_t unit = 0; unit < memory_units(chip_, space); ++unit) {
                 memories.emplace_back(memory_bytes(chip_, space));
+            }
+        }
+    }
+
+    void find_self_conflicts() {
+        std::set<const Instruction*> reported;
+        for (std::uint32_t item = 0; item < trace_.instructions.size(); ++item) {
+            const Operation& operation = trace_.instructions[item].operation;
+            if (reported.count(operation.text) != 0) {
+                continue;
+            }
+            std::vector<Access> all;
+            for (std::int64_t part = 0; part < operation.parts(); ++part) {
+                const std::vector<Access> of_part = resolver_.accesses(operation, part);
+                all.insert(all.end(), of_part.begin(), of_part.end());
+            }
+            if (const std::optional<std::string> conflict = self_conflict(all)) {
+                reported.insert(operation.text);
+                report_.self_conflicts.push_back(
+                    fmt::format("{} {}: within an instruction nothing is ordered", name_of(item), *conflict));
             }
         }
     }

@@ -13,6 +13,8 @@ struct RaceReport {
     /// Competing waits first, then semaphores that may overflow, then one for each pair of instructions in the text:
     /// the first executions that were met.
     std::vector<std::string> races;
+    /// Instructions of the text that write a byte twice, or one that they read elsewhere (self_conflict.hpp).
+    std::vector<std::string> self_conflicts;
     int passes = 0;  ///< that the order took to be worked out
 };
 

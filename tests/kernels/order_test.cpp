@@ -30,8 +30,11 @@ void check_order(const std::string& what, const Graph& graph, const isa::ChipSpe
     isa::Machine machine(program, chip, memories, options);
     machine.run();
     CHECK(machine.unbalanced().empty());
-    for (const std::string& race : isa::check_races(program, chip, machine.trace()).races) {
-        FAIL_CHECK(race);
+    const isa::RaceReport report = isa::check_races(program, chip, machine.trace());
+    for (const std::vector<std::string>& faults : {report.races, report.self_conflicts}) {
+        for (const std::string& fault : faults) {
+            FAIL_CHECK(fault);
+        }
     }
     for (std::uint64_t seed = 1; seed <= kShuffles; ++seed) {
         isa::Memories other(chip);

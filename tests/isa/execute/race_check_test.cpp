@@ -205,6 +205,45 @@ TEST_CASE("waits that can take each other's units are named with both instructio
     }
 }
 
+TEST_CASE("an instruction that is in its own way is named, one that works in place is not") {
+    const auto conflicts = [](const std::string& content, const std::string& queue = "tdma.0") {
+        const std::string vector = "vector \"shift\" { pass { v0 = load operand 0 fp32 store operand 1 fp32 v0 } }\n";
+        const Program program = unverified(vector + tile(issue(queue, "the label", content)));
+        Memories memories(test::toy());
+        MachineOptions options;
+        options.record_trace = true;
+        options.stop_at_unwritten = false;
+        Machine machine(program, test::toy(), memories, options);
+        machine.run();
+        std::string all;
+        for (const std::string& each : check_races(program, test::toy(), machine.trace()).self_conflicts) {
+            all += each;
+        }
+        return all;
+    };
+    // DMAs: source and destination apart by their length, and by one less; runs side by side, and a byte too near.
+    CHECK(conflicts("dma tsram(self)[0] -> tsram(self)[256] run 256") == "");
+    CHECK_THAT(conflicts("dma tsram(self)[0] -> tsram(self)[255] run 256"),
+               Contains("tdma.0 \"the label\" of tile 0 writes bytes 255..255 of tsram(0) and reads them"));
+    CHECK(conflicts("dma hbm(0)[0] -> tsram(self)[0] run 32 dim 4 strides 0 32") == "");
+    CHECK_THAT(conflicts("dma hbm(0)[0] -> tsram(self)[0] run 32 dim 4 strides 0 31"), Contains("writes bytes 31..31"));
+    CHECK(conflicts("dma hbm(0)[0] -> tsram(self)[0] run 8 dim 4 strides 0 64 dim 8 strides 0 8") == "");
+    CHECK_THAT(conflicts("dma hbm(0)[0] -> tsram(self)[0] run 8 dim 4 strides 0 64 dim 9 strides 0 8"),
+               Contains("writes bytes 64..71"));
+    const auto vector = [](int out) {
+        return fmt::format("vector \"shift\" rows 4 cols 8 operand [1024] strides 32 0 operand [{}] strides 32 0", out);
+    };
+    CHECK(conflicts(vector(1024), "tvp.0") == "");
+    CHECK(conflicts(vector(1024 + 128), "tvp.0") == "");
+    CHECK_THAT(conflicts(vector(1024 + 32), "tvp.0"), Contains("writes bytes 1056..1087"));
+    const auto tensor = [](int a) {
+        return fmt::format(
+            "tensor 1 x 1 x 1 a [{}] strides 0 0 e4m3 b [196608] strides 0 0 e4m3 c [0] strides 0 0 accumulate", a);
+    };
+    CHECK(conflicts(tensor(4096), "ttu.0") == "");
+    CHECK_THAT(conflicts(tensor(4095), "ttu.0"), Contains("writes bytes 4095..4095"));
+}
+
 TEST_CASE("a producer that may run ahead may overflow a semaphore, one that waits for credit does not") {
     const auto program = [](const std::string& credit, const std::string& back, int units) {
         return "init tile(0)[1] units 1 value 1\n" +
