@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -164,6 +165,16 @@ bool is_within(const fs::path& inner, const fs::path& outer) {
 }
 
 }  // namespace
+
+std::string file_name(const std::string& text) {
+    std::string out = text;
+    for (char& c : out) {
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') {
+            c = '-';
+        }
+    }
+    return out;
+}
 
 ResultFolder::ResultFolder(const fs::path& folder, std::string flag)
     : folder_(resolved(folder, flag)), flag_(std::move(flag)) {

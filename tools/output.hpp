@@ -7,6 +7,9 @@
 
 namespace sluice::tools {
 
+/// The text with '-' for all that is no letter, digit, '.', '_' or '-'.
+[[nodiscard]] std::string file_name(const std::string& text);
+
 /// A folder of results. An earlier result is replaced, with the outputs (.npy) that its run.json lists; a folder with
 /// anything else in it is refused.
 class ResultFolder {

@@ -15,6 +15,7 @@
 #include "isa/verifier.hpp"
 #include "models/huggingface.hpp"
 #include "tools/model_summary.hpp"
+#include "tools/program_file.hpp"
 #include "tools/run_json.hpp"
 #include "tools/values.hpp"
 
@@ -25,32 +26,9 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 /// A name that is fit for a folder.
-std::string folder_name(std::string name) {
-    for (char& c : name) {
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') {
-            c = '-';
-        }
-    }
+std::string folder_name(const std::string& text) {
+    const std::string name = file_name(text);
     return name.empty() || name[0] == '.' ? "run" + name : name;
-}
-
-constexpr std::uintmax_t kLargestProgram = std::uintmax_t{64} << 20;
-
-std::string read_program_text(const std::string& file) {
-    std::error_code error;
-    if (!fs::is_regular_file(file, error)) {
-        throw InputError(file, fs::exists(file, error) ? "not a regular file" : "no such file");
-    }
-    const std::uintmax_t size = fs::file_size(file, error);
-    if (!error && size > kLargestProgram) {
-        throw InputError(file, fmt::format("has {} bytes, allowed: at most {} (64 MiB)", size, kLargestProgram));
-    }
-    std::ifstream stream(file, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
-    if (!stream) {
-        throw InputError(file, "cannot be read");
-    }
-    return text;
 }
 
 void take(Prepared& job, const models::Graph& graph, kernels::Compiled compiled) {

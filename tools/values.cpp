@@ -29,17 +29,6 @@ using models::TensorRole;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
 constexpr std::size_t kMostRaces = 10;
 
-/// A tensor's or region's name as a file's.
-std::string file_name(const std::string& name) {
-    std::string out = name;
-    for (char& c : out) {
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') {
-            c = '-';
-        }
-    }
-    return out;
-}
-
 std::optional<std::uint64_t> as_seed(const std::string& text) {
     std::uint64_t seed = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);

@@ -51,7 +51,6 @@ public:
     [[nodiscard]] std::vector<Unbalanced> unbalanced() const;
     /// Reads of unwritten bytes, if the run does not stop at them: one message each, at most ten.
     [[nodiscard]] const std::vector<std::string>& unwritten() const { return unwritten_; }
-    [[nodiscard]] const SemaphoreNumbers& semaphores() const { return numbers_; }
 
 private:
     struct Running {

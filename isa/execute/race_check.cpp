@@ -43,7 +43,6 @@ public:
             order_.replay([this](std::uint32_t item, const Clock& clock) { start(item, clock); });
         } while (explain_some());
         find_overflows();
-        report_.passes = order_.passes();
         for (const Race& race : races_) {
             report_.races.push_back(describe(race));
         }

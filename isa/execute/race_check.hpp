@@ -15,7 +15,6 @@ struct RaceReport {
     std::vector<std::string> races;
     /// Instructions of the text that write a byte twice, or one that they read elsewhere (self_conflict.hpp).
     std::vector<std::string> self_conflicts;
-    int passes = 0;  ///< that the order took to be worked out
 };
 
 /// `trace` of one run of `program`, with its instructions. Waits that can take each other's units are reported too;

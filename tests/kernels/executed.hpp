@@ -20,7 +20,7 @@ inline isa::MachineOptions seeded(std::uint64_t seed) {
 
 /// The outputs of the compiled program.
 inline models::Values run_values(const models::Graph& graph, const isa::ChipSpec& chip, const models::Values& inputs,
-                                 kernels::Compiled& compiled, isa::MachineOptions options = {}) {
+                                 kernels::Compiled& compiled, const isa::MachineOptions& options = {}) {
     isa::verify(compiled.program, chip);
     isa::Memories memories(chip);
     isa::Program program = compiled.program;
@@ -55,7 +55,7 @@ inline void check_equal(const models::Graph& graph, const models::Values& found,
 
 /// Compiles, runs and compares; returns the outputs.
 inline models::Values check_values(const models::Graph& graph, const isa::ChipSpec& chip, const models::Values& inputs,
-                                   isa::MachineOptions options = {}) {
+                                   const isa::MachineOptions& options = {}) {
     kernels::Compiled compiled = kernels::compile(graph, chip);
     models::Values found = run_values(graph, chip, inputs, compiled, options);
     const models::ReferenceOptions reference{graph.workload.scale_rounding, compiled.placement.attention_chunk};
