@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -50,12 +51,15 @@ public:
     }
 
 private:
+    struct Run {
+        std::uint64_t low = 0, high = 0;  ///< bytes [low, high)
+    };
     struct Race {
         AccessId first, second;
         bool first_writes = false, second_writes = false;
         Space space = Space::hbm;
         std::int64_t unit = 0;
-        std::uint64_t low = 0, high = 0;                                 ///< bytes [low, high)
+        std::vector<Run> bytes;                                          ///< that these two executions meet in
         std::set<std::pair<std::uint32_t, std::uint32_t>> executions{};  ///< instructions
         std::int64_t known = -1;  ///< last instruction of the first one's queue that the second one does come after
     };
@@ -183,7 +187,7 @@ private:
                     memories_.at(static_cast<std::size_t>(access.space)).at(static_cast<std::size_t>(access.unit));
                 const auto conflict = [&](AccessId earlier, bool wrote, std::uint64_t at, Bytes bytes) {
                     if (earlier.instruction != item) {
-                        add({earlier, id, wrote, access.write, access.space, access.unit, at, at + bytes}, clock);
+                        add({earlier, id, wrote, access.write, access.space, access.unit, {{at, at + bytes}}}, clock);
                     }
                 };
                 for (std::int64_t outer = 0; outer < access.counts[1]; ++outer) {
@@ -201,18 +205,40 @@ private:
         suspects_[{race.first.instruction, race.first.part}].insert(race.second.instruction);
         const TracedInstruction& first = trace_.instructions[race.first.instruction];
         const TracedInstruction& second = trace_.instructions[race.second.instruction];
-        const auto [entry, fresh] = found_.try_emplace({first.operation.text, second.operation.text}, races_.size());
+        // Either may come first in one execution or another: they are one pair all the same.
+        const std::pair<const Instruction*, const Instruction*> texts =
+            std::minmax(first.operation.text, second.operation.text, std::less<>());
+        const auto [entry, fresh] = found_.try_emplace(texts, races_.size());
         if (fresh) {
             race.known = last_known(first.queue, clock[first.queue]);
             races_.push_back(race);
         }
         Race& known = races_[entry->second];
         known.executions.insert({race.first.instruction, race.second.instruction});
-        if (known.first.instruction == race.first.instruction && known.second.instruction == race.second.instruction &&
-            known.space == race.space && known.unit == race.unit) {
-            known.low = std::min(known.low, race.low);
-            known.high = std::max(known.high, race.high);
+        if (!fresh && known.first.instruction == race.first.instruction &&
+            known.second.instruction == race.second.instruction && known.space == race.space &&
+            known.unit == race.unit) {
+            const Run& more = race.bytes.front();
+            if (known.bytes.back().high == more.low) {
+                known.bytes.back().high = more.high;
+            } else {
+                known.bytes.push_back(more);
+            }
         }
+    }
+
+    /// In their order, with no gap of nothing between two.
+    [[nodiscard]] static std::vector<Run> merged(std::vector<Run> runs) {
+        std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.low < b.low; });
+        std::vector<Run> out;
+        for (const Run& run : runs) {
+            if (!out.empty() && run.low <= out.back().high) {
+                out.back().high = std::max(out.back().high, run.high);
+            } else {
+                out.push_back(run);
+            }
+        }
+        return out;
     }
 
     /// The last instruction of a queue that has ended at its tick `tick`.
@@ -236,8 +262,15 @@ private:
 
     [[nodiscard]] std::string describe(const Race& race) const {
         const auto verb = [](bool writes) { return writes ? "writes" : "reads"; };
-        std::string out = fmt::format("race on {}({}) bytes {}..{}{}:\n", name(race.space), race.unit, race.low,
-                                      race.high - 1, region_at(program_, race.space, race.unit, race.low));
+        const std::vector<Run> bytes = merged(race.bytes);
+        const Run& run = bytes.front();
+        std::string out = fmt::format("race on {}({}) bytes {}..{}{}", name(race.space), race.unit, run.low,
+                                      run.high - 1, region_at(program_, race.space, race.unit, run.low));
+        if (bytes.size() > 1) {
+            out += fmt::format(", and {} more run{} up to byte {}", bytes.size() - 1, bytes.size() > 2 ? "s" : "",
+                               bytes.back().high - 1);
+        }
+        out += ":\n";
         out += fmt::format("    {} {} them\n", name_of(race.first.instruction), verb(race.first_writes));
         out += fmt::format("    {} {} them\n", name_of(race.second.instruction), verb(race.second_writes));
         out += fmt::format("    missing: an order from the end of the one to the start of the other; the second {}",

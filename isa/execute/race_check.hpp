@@ -10,8 +10,8 @@
 namespace sluice::isa {
 
 struct RaceReport {
-    /// Competing waits first, then semaphores that may overflow, then one for each pair of instructions in the text:
-    /// the first executions that were met.
+    /// Competing waits first, then semaphores that may overflow, then one for each pair of instructions in the text: of
+    /// the first executions that were met, the lowest bytes that both touch.
     std::vector<std::string> races;
     /// Instructions of the text that write a byte twice, or one that they read elsewhere (self_conflict.hpp).
     std::vector<std::string> self_conflicts;

@@ -6,6 +6,21 @@
 
 namespace sluice::isa {
 
+namespace {
+
+/// Calls body(first bit, bits) for every unbroken run of bits that are set.
+void for_runs(std::uint32_t bits, const std::function<void(int, int)>& body) {
+    for (int at = 0; bits != 0;) {
+        const int gap = std::countr_zero(bits);
+        const int count = std::countr_one(bits >> gap);
+        body(at + gap, count);
+        at += gap + count;
+        bits = at == 32 ? 0 : bits >> gap >> count;
+    }
+}
+
+}  // namespace
+
 ShadowMemory::ShadowMemory(Bytes size)
     : groups_(static_cast<std::size_t>(ceil_div<Bytes>(size, kLineBytes * kGroupLines))) {}
 
@@ -29,8 +44,9 @@ void ShadowMemory::access(std::uint64_t offset, Bytes bytes, AccessId id, bool w
                 continue;
             }
             if ((write || entry.write) && !(entry.id == id) && !ordered(entry.id)) {
-                on_conflict(entry.id, entry.write, base + static_cast<std::uint64_t>(std::countr_zero(common)),
-                            static_cast<Bytes>(std::popcount(common)));
+                for_runs(common, [&](int at, int count) {
+                    on_conflict(entry.id, entry.write, base + static_cast<std::uint64_t>(at), count);
+                });
             }
             // A write takes the place of all before it; a read that is ordered after another one stands for both, since
             // whatever is ordered after the later is ordered after the earlier.

@@ -23,7 +23,7 @@ public:
     explicit ShadowMemory(Bytes size);
 
     /// Calls on_conflict(earlier access, it wrote, first byte, bytes) for accesses of these bytes that are not ordered
-    /// before this one by `ordered`, then takes this one in.
+    /// before this one by `ordered`, in pieces of at most 32 bytes that both touch wholly, then takes this one in.
     void access(std::uint64_t offset, Bytes bytes, AccessId id, bool write,
                 const std::function<bool(AccessId)>& ordered,
                 const std::function<void(AccessId, bool, std::uint64_t, Bytes)>& on_conflict);

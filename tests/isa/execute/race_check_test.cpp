@@ -158,6 +158,34 @@ TEST_CASE("runs with strides that interleave byte by byte do not race") {
     CHECK(!races(program(1026)).empty());
 }
 
+TEST_CASE("bytes that a race is named with are the first that both touch, and how far it goes is said") {
+    const auto program = [](int runs, int offset) {
+        return tile(issue("tdma.0", "every 8th",
+                          fmt::format("dma hbm(0)[0] -> tsram(self)[1032] run 2 dim {} strides 2 8", runs)) +
+                    issue("tdma.1", "all", fmt::format("dma hbm(0)[64] -> tsram(self)[{}] run 512", offset)));
+    };
+    CHECK_THAT(race(program(1, 1024)), Contains("race on tsram(0) bytes 1032..1033:\n"));
+    CHECK_THAT(race(program(2, 1024)),
+               Contains("race on tsram(0) bytes 1032..1033, and 1 more run up to byte 1041:\n"));
+    CHECK_THAT(race(program(20, 1024)),
+               Contains("race on tsram(0) bytes 1032..1033, and 19 more runs up to byte 1185:\n"));
+    CHECK_THAT(race(program(20, 1033)),
+               Contains("race on tsram(0) bytes 1033..1033, and 19 more runs up to byte 1185:\n"));
+}
+
+TEST_CASE("two instructions that meet in either order are one pair") {
+    const auto store = [](const std::string& queue) {
+        return issue(queue, queue, "vector \"v\" rows 1 cols 32 operand [1024] strides 128 0");
+    };
+    const std::string text = "vector \"v\" { pass { v0 = constant 1 store operand 0 fp32 v0 } }\n" +
+                             tile("loop 4 {\n" + store("tvp.0") + store("tvp.1") + "}\n");
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        const std::vector<std::string> all = races(text, seed);
+        REQUIRE(all.size() == 1);
+        CHECK_THAT(all.front(), Contains("tvp.0 \"tvp.0\" of tile 0") && Contains("tvp.1 \"tvp.1\" of tile 0"));
+    }
+}
+
 TEST_CASE("two that read the same bytes do not race") {
     CHECK(races(tile(issue("tdma.0", "one", "dma hbm(0)[0] -> tsram(self)[1024] run 64") +
                      issue("tdma.1", "two", "dma hbm(0)[0] -> tsram(self)[2048] run 64")))
