@@ -104,10 +104,10 @@ double sum_of_products(const double* a, const double* b) {
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-/// The exact sum where E5M2 takes part (quantum 2^-16, largest 57,344 < 2^16): in units of 2^-32 it may need 69 bits.
-/// So every product is taken apart: its nearest whole number (adding 1.5 x 2^52 leaves no room for a fraction, and a
-/// product is below 2^32) and a rest. Whole numbers sum below 2^37. Rests are multiples of 2^-32 of at most 1/2, and
-/// sum within 2^4. Both are exact in any order.
+/// The exact sum where E5M2 takes part (quantum 2^-16, largest 57,344 = 1.75 x 2^15): in units of 2^-32 it is at most
+/// 32 x 57,344^2 x 2^32 < 2^69, so it may need 69 bits and a sign. So every product is taken apart: its nearest whole
+/// number (adding 1.5 x 2^52 leaves no room for a fraction, and a product is below 2^32) and a rest. Whole numbers sum
+/// below 2^37. Rests are multiples of 2^-32 of at most 1/2, and sum within 2^4. Both are exact in any order.
 Exact wide_sum_of_products(const double* a, const double* b) {
     constexpr double kWhole = 0x1.8p52;
     double whole[2] = {0, 0};

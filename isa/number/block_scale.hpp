@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Block scales: 32 elements along k share one E8M0 power of two (OCP Microscaling Formats v1.0, section 6.3).
+// Block scales: 32 elements along k share one E8M0 power of two (OCP Microscaling Formats v1.0).
 #include <cstdint>
 #include <span>
 #include <string>

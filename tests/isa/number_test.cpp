@@ -121,7 +121,7 @@ TEST_CASE("FP32 is itself, but for the payload of a NaN") {
 }
 
 TEST_CASE("the short formats hold the published values") {
-    // OCP Microscaling Formats v1.0, tables of section 5.3; E1M2 is assumed to be quarters.
+    // OCP Microscaling Formats v1.0, its tables of element formats; E1M2 is assumed to be quarters.
     const std::vector<float> e2m1{0, 0.5, 1, 1.5, 2, 3, 4, 6};
     const std::vector<float> e1m2{0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75};
     const std::vector<float> e2m3{0,     0.125, 0.25,  0.375, 0.5,   0.625, 0.75, 0.875, 1,    1.125, 1.25,
@@ -141,7 +141,7 @@ TEST_CASE("the short formats hold the published values") {
     holds(Number::e1m2, e1m2);
     holds(Number::e2m3, e2m3);
     holds(Number::e3m2, e3m2);
-    // OCP 8-bit Floating Point Specification v1.0, table 2.
+    // OCP 8-bit Floating Point Specification v1.0, its table of values.
     CHECK(decode(Number::e4m3, 0x7E) == 448);
     CHECK(decode(Number::e4m3, 0x08) == 0x1p-6F);
     CHECK(decode(Number::e4m3, 0x07) == 0.875F * 0x1p-6F);
