@@ -55,6 +55,16 @@ std::optional<Interval> Checker::require(const Quantity& value, std::int64_t low
     return Interval{std::max(range->lowest, lowest), std::min(range->highest, highest)};
 }
 
+bool Checker::require_unit(const Affine& unit, std::uint64_t mask, std::int64_t units, const char* what) {
+    const std::int64_t reach = mask == 0 ? 0 : 63 - std::countl_zero(mask);
+    if (reach >= units) {
+        note(fmt::format("{} has a mask with bit {}, allowed are bits 0..{}: there {} {} in all", what, reach,
+                         units - 1, units == 1 ? "is" : "are", units));
+        return false;
+    }
+    return require(unit, 0, units - 1 - reach, what).has_value();
+}
+
 bool Checker::refuse(const Condition& condition, const std::string& what) {
     if (!condition.possible(position.scope)) {
         return false;

@@ -70,6 +70,8 @@ public:
 
     /// Bounds of a value that must lie in [lowest, highest]; nothing after a violation.
     std::optional<Interval> require(const Quantity& value, std::int64_t lowest, std::int64_t highest, const char* what);
+    /// The same of a unit, and of those that bits of a mask (0: none) name beyond it. True: they are among `units`.
+    bool require_unit(const Affine& unit, std::uint64_t mask, std::int64_t units, const char* what);
     /// Notes `what`, and when it happens first, unless the condition never holds. True: noted.
     bool refuse(const Condition& condition, const std::string& what);
 

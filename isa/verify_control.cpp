@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "isa/verify_macros.hpp"
 
@@ -220,8 +219,7 @@ private:
 
     std::optional<Interval> check_semaphore(const SemUse& use) {
         const ChipLimits& limits = checker_.all.limits;
-        const std::int64_t reach = use.sem.mask == 0 ? 0 : 63 - std::countl_zero(use.sem.mask);
-        (void)checker_.require(use.sem.unit, 0, limits.units(use.sem.level) - 1 - reach, "a semaphore's unit");
+        (void)checker_.require_unit(use.sem.unit, use.sem.mask, limits.units(use.sem.level), "a semaphore's unit");
         (void)checker_.require(use.count, 0, limits.semaphore_value(), "a semaphore count");
         return checker_.require(use.sem.index, 0, limits.semaphores(use.sem.level) - 1, "a semaphore's index");
     }

@@ -72,12 +72,12 @@ void MacroVerifier::dma_side(const DmaMacro& dma, bool is_src) {
     if (ref.mask != 0 && (is_src || ref.space == Space::hbm)) {
         checker_.note(fmt::format("{} cannot have a mask", what));
     }
-    const std::int64_t highest = 63 - std::countl_zero(mask);
-    if (!checker_.require(ref.unit, 0, limits_.units(ref.space) - 1 - highest,
-                          is_src ? "the source's unit" : "the destination's unit")) {
+    if (!checker_.require_unit(ref.unit, mask, limits_.units(ref.space),
+                               is_src ? "the source's unit" : "the destination's unit")) {
         return;
     }
     if (ref.space == Space::tsram) {
+        const std::int64_t highest = 63 - std::countl_zero(mask);
         const std::int64_t tiles = limits_.tiles_per_cluster();
         const std::int64_t lowest = std::countr_zero(mask);
         const Condition apart{[=](const Scope& scope) {

@@ -66,6 +66,11 @@ TEST_CASE("units stay on the chip") {
     check_limit(to("tsram(1)"), to("tsram(2)"), kLabel, "the destination's unit reaches 2..2, allowed is 0..1");
     check_limit(to("tsram(0 mask 0x3)"), to("tsram(1 mask 0x3)"), kLabel, "allowed is 0..0");
     check_limit(to("csram(0)"), to("csram(1)"), kLabel, "the destination's unit");
+    // A mask beyond all units is wrong for every unit.
+    check_limit(to("tsram(0 mask 0x2)"), to("tsram(0 mask 0x8000000000000000)"), kLabel,
+                "the destination's unit has a mask with bit 63, allowed are bits 0..1: there are 2 in all");
+    check_limit(to("csram(0 mask 0x1)"), to("csram(0 mask 0x2)"), kLabel,
+                "the destination's unit has a mask with bit 1, allowed are bits 0..0: there is 1 in all");
 }
 
 TEST_CASE("a tensor macro keeps operands in TSRAM and its result in the output region") {
@@ -324,7 +329,8 @@ TEST_CASE("semaphores exist, and hold what is counted into them") {
     const auto masked = [](const std::string& mask) {
         return tile("signal tile(0 mask " + mask + ")[0] wait tile(0)[0] wait tile(1)[0]");
     };
-    check_limit(masked("0x3"), masked("0x5"), where, "a semaphore's unit");
+    check_limit(masked("0x3"), masked("0x5"), where,
+                "a semaphore's unit has a mask with bit 2, allowed are bits 0..1: there are 2 in all");
     const std::int64_t most = (std::int64_t{1} << toy().semaphores.width_bits) - 1;
     check_limit(signal(fmt::format("tile(0)[0] x {}", most)), signal(fmt::format("tile(0)[0] x {}", most + 1)), where,
                 "a semaphore count");
@@ -442,7 +448,8 @@ TEST_CASE("a multicast stays within a cluster") {
     check_limit(to("2*cluster mask 0x3"), to("cluster mask 0x3"), where,
                 "a multicast reaches the tiles of one cluster only; first at cluster = 1", chip);
     check_limit(to("1 mask 0x6"), to("0 mask 0x6"), where, "a multicast reaches the tiles of one cluster only", chip);
-    check_limit(to("0 mask 0x8"), to("0 mask 0x10"), where, "the destination's unit", chip);
+    check_limit(to("0 mask 0x8"), to("0 mask 0x10"), where,
+                "the destination's unit has a mask with bit 4, allowed are bits 0..3: there are 4 in all", chip);
 }
 
 TEST_CASE("the DMA converts plain formats, and the result's size counts") {
