@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <tuple>
 
 #include "isa/errors.hpp"
@@ -24,6 +25,44 @@ Quantity row_length(Format format, const Affine& cols) {
     }
     return Quantity::shares(cols, 1, entry.element_bits / 8);
 }
+
+/// Blocks of C at strides from one another, the last block row of which has fewer rows.
+struct ResultBlocks {
+    std::int64_t row_stride, column_stride;
+    std::int64_t last_bytes;  ///< of a block in the last block row
+    std::int64_t capacity;
+
+    /// Whether two of `rows` x `columns` blocks share a byte. More blocks never overlap less. Rows beyond the memory do
+    /// not count: that they are there is wrong by itself.
+    [[nodiscard]] bool overlap(std::int64_t rows, std::int64_t columns) const {
+        if ((rows > 1 && row_stride == 0) || (columns > 1 && column_stride == 0)) {
+            return true;
+        }
+        rows = rows == 1 ? 1 : std::min(rows, capacity / std::abs(row_stride) + 1);
+        for (std::int64_t apart = 0; apart < rows; ++apart) {
+            if (next_starts_within(apart, rows, columns) || next_starts_within(-apart, rows, columns)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+private:
+    /// Whether a block starts within another one from which it is `apart` block rows away.
+    [[nodiscard]] bool next_starts_within(std::int64_t apart, std::int64_t rows, std::int64_t columns) const {
+        const std::int64_t base = apart * row_stride;
+        const std::int64_t step = std::max<std::int64_t>(std::abs(column_stride), 1);
+        // The fewest columns on from which it does not start before the other one.
+        std::int64_t across = base >= 0 ? -(base / step) : ceil_div(-base, step);
+        across = std::max(across, 1 - columns);
+        if (apart == 0 && across == 0) {
+            across = 1;
+        }
+        const bool first_is_whole = apart > 0 || -apart < rows - 1;
+        const std::int64_t distance = base + across * step;
+        return across < columns && distance < (first_is_whole ? kAccumulatorBlockBytes : last_bytes);
+    }
+};
 
 }  // namespace
 
@@ -170,6 +209,24 @@ void MacroVerifier::operator()(const TensorMacro& macro) {
                     static_cast<std::int64_t>(block_bytes(macro.b_format)), all});
     tensor_operand({"result c", macro.c_offset, macro.mb, macro.c_stride_m, macro.nb, macro.c_stride_n,
                     kAccumulatorBlockBytes, limits_.chip().tsram.output_region_bytes});
+    tensor_result(macro);
+}
+
+/// Nothing orders the writes of one instruction.
+void MacroVerifier::tensor_result(const TensorMacro& macro) {
+    const ResultBlocks blocks{macro.c_stride_m, macro.c_stride_n,
+                              macro.last_rows * (kAccumulatorBlockBytes / kBlockEdge),
+                              limits_.chip().tsram.output_region_bytes};
+    const Condition overlap{
+        [=](const Scope& scope) {
+            const std::optional<Interval> rows = scope.bounds(macro.mb);
+            const std::optional<Interval> columns = scope.bounds(macro.nb);
+            return !rows || !columns || blocks.overlap(rows->highest, columns->highest);
+        },
+        [=](const Environment& env) { return blocks.overlap(macro.mb.evaluate(env), macro.nb.evaluate(env)); },
+        {macro.mb, macro.nb}};
+    checker_.refuse(overlap, fmt::format("blocks of result c overlap: its strides are {} and {}, a block has {} bytes",
+                                         macro.c_stride_m, macro.c_stride_n, kAccumulatorBlockBytes));
 }
 
 void MacroVerifier::tensor_formats(const TensorMacro& macro) {

@@ -38,6 +38,7 @@ private:
     };
     void tensor_formats(const TensorMacro& macro);
     void tensor_operand(const BlockGrid& grid);
+    void tensor_result(const TensorMacro& macro);
 
     void vector_operand(const VectorMacro& macro, const VectorStep& step, bool per_row);
 

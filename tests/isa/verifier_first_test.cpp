@@ -257,7 +257,7 @@ TEST_CASE("units, semaphores, runs and table elements are refused exactly if som
         {"wait tile({} )[1] x 0 signal tile(0)[1] x 0", 0, kTiles - 1},
         {"issue tdma.0 \"the label\" node 0 { dma hbm(0)[0] -> tsram(self)[0] run {} }", 1, std::int64_t{1} << 50},
         {"issue tdma.0 \"the label\" node {} { fence }", 0, 0},
-        {"issue ttu.0 \"the label\" node 0 { tensor {} x 1 x 1 a [0] strides 0 0 bf16 b [0] strides 0 0 bf16 c [0] "
+        {"issue ttu.0 \"the label\" node 0 { tensor 1 x 1 x {} a [0] strides 0 0 bf16 b [0] strides 0 0 bf16 c [0] "
          "strides 0 0 }",
          1, std::int64_t{1} << 50},
         {"r0 = table \"t\" [{}]", 0, 9},

@@ -73,6 +73,67 @@ TEST_CASE("units stay on the chip") {
                 "the destination's unit has a mask with bit 1, allowed are bits 0..0: there is 1 in all");
 }
 
+TEST_CASE("blocks of C do not overlap, whatever the strides") {
+    const auto tensor = [](const std::string& mb, const std::string& nb, const std::string& last_rows,
+                           const std::string& c) {
+        return tile("loop 4 {" +
+                    issue("ttu.0", fmt::format("tensor {} x {} x 1 last_rows {} a [0] strides 0 0 mxfp8 b [0] strides "
+                                               "0 0 mxfp4 c {}",
+                                               mb, nb, last_rows, c)) +
+                    "}");
+    };
+    const std::string where = "control program main, ttu.0 \"the label\": ";
+    const std::string said = "blocks of result c overlap";
+    check_limit(tensor("2", "2", "32", "[0] strides 8192 4096"), tensor("2", "2", "32", "[0] strides 8192 4064"), where,
+                said);
+    check_limit(tensor("1", "2", "7", "[0] strides 0 896"), tensor("1", "2", "7", "[0] strides 0 864"), where, said);
+    check_limit(tensor("1", "1", "32", "[0] strides 0 0"), tensor("2", "1", "32", "[0] strides 0 0"), where, said);
+    // Block rows between block columns, and one column more.
+    check_limit(tensor("2", "3", "32", "[0] strides 4096 8192"), tensor("3", "3", "32", "[0] strides 4096 8192"), where,
+                said);
+    check_limit(tensor("i0 + 1", "4", "32", "[0] strides 16384 4096"),
+                tensor("i0 + 1", "4", "32", "[0] strides 12288 4096"), where,
+                said + ": its strides are 12288 and 4096, a block has 4096 bytes; first at i0 = 1");
+}
+
+TEST_CASE("blocks of C overlap exactly where a map of all bytes says so") {
+    Random random(11);
+    std::size_t overlaps = 0;
+    constexpr int kPrograms = 2000;
+    for (int i = 0; i < kPrograms; ++i) {
+        const std::int64_t mb = random.pick(1, 4);
+        const std::int64_t nb = random.pick(1, 4);
+        const std::int64_t last_rows = random.pick(1, 32);
+        const std::int64_t row_stride = random.pick(-20, 20) * 32 * random.pick(1, 24);
+        const std::int64_t column_stride = random.pick(-20, 20) * 32 * random.pick(1, 24);
+        std::vector<int> writes(131072 + 1, 0);
+        constexpr std::int64_t kStart = 65536;
+        bool twice = false;
+        bool outside = false;
+        for (std::int64_t m = 0; m < mb; ++m) {
+            for (std::int64_t n = 0; n < nb; ++n) {
+                const std::int64_t at = kStart + m * row_stride + n * column_stride;
+                outside = outside || at < 0 || at + 4096 > 131072;
+                for (std::int64_t byte = 0; !outside && byte < 128 * (m + 1 == mb ? last_rows : 32); ++byte) {
+                    twice = ++writes[static_cast<std::size_t>(at + byte)] > 1 || twice;
+                }
+            }
+        }
+        if (outside) {
+            continue;
+        }
+        overlaps += twice ? 1 : 0;
+        const std::string text =
+            tile(issue("ttu.0", fmt::format("tensor {} x {} x 1 last_rows {} a [0] strides 0 0 mxfp8 b [0] strides 0 0 "
+                                            "mxfp4 c [{}] strides {} {}",
+                                            mb, nb, last_rows, kStart, row_stride, column_stride)));
+        INFO(text);
+        CHECK((error(text).find("blocks of result c overlap") != std::string::npos) == twice);
+    }
+    CHECK(overlaps > kPrograms / 10);
+    CHECK(overlaps < kPrograms * 9 / 10);
+}
+
 TEST_CASE("a tensor macro keeps operands in TSRAM and its result in the output region") {
     const std::int64_t blocks = toy().tsram.output_region_bytes / 4096;
     const auto tensor = [](std::int64_t mb, std::int64_t nb, std::int64_t a, std::int64_t b, std::int64_t a_stride) {
