@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "isa/errors.hpp"
 #include "isa/number/block.hpp"
@@ -151,12 +152,13 @@ void set_tokens(const Matrix& ids, const std::string& where, isa::Program& progr
     SLUICE_CHECK(table != program.tables.end() && table->count == ids.rows, "a decoder has a table of its tokens");
     table->values.clear();
     for (const float id : ids.values) {
-        const auto token = static_cast<std::int64_t>(id);
-        if (static_cast<float>(token) != id || token < table->lowest || token > table->highest) {
-            throw InputError(where, fmt::format("found token {}, allowed: whole numbers from {} to {}", id,
+        const bool whole = std::floor(id) == id;
+        if (!whole || id < static_cast<float>(table->lowest) || id > static_cast<float>(table->highest)) {
+            throw InputError(where, fmt::format("found token {}, allowed: whole numbers from {} to {}",
+                                                whole ? fmt::format("{:.0f}", id) : fmt::format("{}", id),
                                                 table->lowest, table->highest));
         }
-        table->values.push_back(token);
+        table->values.push_back(static_cast<std::int64_t>(id));
     }
 }
 

@@ -40,15 +40,6 @@ bool is_norm_weight(const Graph& graph, TensorIndex index) {
     });
 }
 
-std::int64_t vocabulary(const Graph& graph) {
-    for (const Operator& op : graph.operators) {
-        if (const auto* embedding = std::get_if<Embedding>(&op.body)) {
-            return tensor(graph, embedding->table).rows;
-        }
-    }
-    return 1;
-}
-
 Matrix random_matrix(const Graph& graph, TensorIndex index, std::uint64_t seed) {
     const Tensor& entry = tensor(graph, index);
     Random random(seed * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(index));
@@ -96,6 +87,15 @@ std::vector<TensorIndex> outputs_of(const Graph& graph) {
         }
     }
     return out;
+}
+
+std::int64_t vocabulary(const Graph& graph) {
+    for (const Operator& op : graph.operators) {
+        if (const auto* embedding = std::get_if<Embedding>(&op.body)) {
+            return tensor(graph, embedding->table).rows;
+        }
+    }
+    return 1;
 }
 
 Values random_inputs(const Graph& graph, std::uint64_t seed) {

@@ -34,6 +34,9 @@ using Values = std::map<TensorIndex, Matrix>;
 /// What a run gives: the output, and the caches.
 [[nodiscard]] std::vector<TensorIndex> outputs_of(const Graph& graph);
 
+/// How many token ids there are: rows of the table that they choose from, 1 if there is none.
+[[nodiscard]] std::int64_t vocabulary(const Graph& graph);
+
 /// Inputs drawn from a seed, the same on every machine: weights uniform with variance 1 / their inner size, norm
 /// weights in [0.75, 1.25], everything else in [-1, 1], token ids below the vocabulary.
 [[nodiscard]] Values random_inputs(const Graph& graph, std::uint64_t seed);

@@ -51,7 +51,9 @@ std::vector<std::uint8_t> as_bytes(const Array& array, const std::string& where)
 /// Reads tensors out of a folder: NAME.npy, or a weight in the form in which others store it.
 class InputFolder {
 public:
-    explicit InputFolder(fs::path folder) : folder_(std::move(folder)) {
+    /// Token ids are below `vocabulary`.
+    explicit InputFolder(fs::path folder, std::int64_t vocabulary = 1)
+        : folder_(std::move(folder)), vocabulary_(vocabulary) {
         std::error_code error;
         if (!fs::is_directory(folder_, error)) {
             throw InputError("--inputs",
@@ -121,9 +123,13 @@ private:
         }
         return as_bytes(array, where);
     }
-    static std::vector<float> tokens(const Array& array, const fs::path& file) {
+    [[nodiscard]] std::vector<float> tokens(const Array& array, const fs::path& file) const {
         std::vector<float> out;
         for (const std::int64_t token : as_integers(array, file.string())) {
+            if (token < 0 || token >= vocabulary_) {
+                throw InputError(file.string(), fmt::format("found {} as element {}, allowed: tokens 0 to {}", token,
+                                                            out.size(), vocabulary_ - 1));
+            }
             out.push_back(static_cast<float>(token));
         }
         return out;
@@ -140,6 +146,7 @@ private:
     }
 
     fs::path folder_;
+    std::int64_t vocabulary_;
 };
 
 void check_size(const models::Graph& graph) {
@@ -165,7 +172,7 @@ models::Values read_inputs(const Prepared& job, const ValueOptions& options) {
     if (const std::optional<std::uint64_t> seed = as_seed(options.inputs)) {
         return models::random_inputs(job.graph, *seed);
     }
-    const InputFolder folder(options.inputs);
+    const InputFolder folder(options.inputs, models::vocabulary(job.graph));
     models::Values out;
     for (const models::TensorIndex index : models::inputs_of(job.graph)) {
         const Tensor& tensor = job.graph.tensors.at(static_cast<std::size_t>(index));

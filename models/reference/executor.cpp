@@ -148,13 +148,13 @@ public:
         const Matrix& table = value(op.table);
         const Matrix& ids = value(op.ids);
         for (std::int64_t t = 0; t < out.rows; ++t) {
-            const auto id = static_cast<std::int64_t>(ids.at(t, 0));
-            if (id < 0 || id >= table.rows) {
+            const float id = ids.at(t, 0);
+            if (!(id >= 0 && id < static_cast<float>(table.rows))) {
                 throw InputError(tensor(op.ids).name,
-                                 fmt::format("token {} is {}, allowed: 0 to {}", t, id, table.rows - 1));
+                                 fmt::format("token {} is {:.0f}, allowed: 0 to {}", t, id, table.rows - 1));
             }
             for (std::int64_t j = 0; j < out.cols; ++j) {
-                out.at(t, j) = table.at(id, j);
+                out.at(t, j) = table.at(static_cast<std::int64_t>(id), j);
             }
         }
     }

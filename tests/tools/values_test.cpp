@@ -8,6 +8,7 @@
 #include "models/values.hpp"
 #include "tests/tools/program.hpp"
 #include "tools/npy.hpp"
+#include "tools/simulate.hpp"
 
 using namespace sluice;
 using Catch::Matchers::Contains;
@@ -147,11 +148,28 @@ TEST_CASE("token ids are whole numbers of the vocabulary") {
     REQUIRE(program(step + "--functional --quiet --out out/step").code == 0);
     CHECK(floats(program, "out/step/lm_head.out.npy").size() == 512);
     CHECK(floats(program, "out/step/layers.1.k_cache.npy").size() == 3 * 64);
-    const std::vector<std::int64_t> tokens{1, 512, 2};
-    program.folder().write("in/token_ids.npy", tools::npy_text({3, 1}, std::span<const std::int64_t>(tokens)));
-    const test::Ended ended = program(step + "--inputs in");
-    CHECK(ended.code == 2);
-    CHECK_THAT(ended.err, Contains("model.embed_tokens.weight.npy"));
+    const auto said = [&](const std::vector<std::int64_t>& tokens) {
+        program.folder().write("in/token_ids.npy", tools::npy_text({3, 1}, std::span(tokens)));
+        const test::Ended ended = program(step + "--inputs in --quiet");
+        CHECK(ended.code == (ended.err.empty() ? 0 : 2));
+        return ended.err;
+    };
+    CHECK_THAT(said({1, 511, 2}), Contains("model.embed_tokens.weight.npy"));
+    tools::Request request;
+    models::Workload work;
+    work.phase = models::Phase::prefill;
+    work.tokens = work.context = 3;
+    request.chip = "toy";
+    request.work = tools::ModelWork{"toy-llama", work};
+    const models::Graph graph = tools::prepare(request).graph;
+    for (const auto& [index, matrix] : models::random_inputs(graph, 3)) {
+        write(program, "in/" + graph.tensors[static_cast<std::size_t>(index)].name + ".npy", {matrix.rows, matrix.cols},
+              matrix.values);
+    }
+    CHECK(said({1, 511, 2}).empty());
+    CHECK_THAT(said({1, 512, 2}), Contains("found 512 as element 1, allowed: tokens 0 to 511"));
+    CHECK_THAT(said({1'000'000'000, 5, 2}), Contains("found 1000000000 as element 0, allowed: tokens 0 to 511"));
+    CHECK_THAT(said({1, 5, -3}), Contains("found -3 as element 2, allowed: tokens 0 to 511"));
 }
 
 TEST_CASE("a program of the user's own says what its regions hold, or is given bytes") {
