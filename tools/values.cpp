@@ -187,13 +187,20 @@ bool holds_bytes(const isa::Region& region) {
     return !region.holds.has_value();
 }
 
-/// Of a program of the user's own: every input and output has a file of its own.
+/// Of a program of the user's own: every input and output has a file of its own, which is not hidden.
 void check_names(const Prepared& job) {
     std::set<std::string> files;
     for (const isa::Region& region : job.program.regions) {
-        if (job.plan.empty() && (region.input || region.output) && !files.insert(file_name(region.name)).second) {
-            throw InputError("region " + region.name,
-                             fmt::format("another input or output is in {}.npy too", file_name(region.name)));
+        if (!job.plan.empty() || !(region.input || region.output)) {
+            continue;
+        }
+        const std::string name = file_name(region.name);
+        const std::string where = fmt::format("region \"{}\"", region.name);
+        if (name.empty() || name[0] == '.') {
+            throw InputError(where, "an input or output names a file: its name must not be empty or begin with a dot");
+        }
+        if (!files.insert(name).second) {
+            throw InputError(where, fmt::format("another input or output is in {}.npy too", name));
         }
     }
 }

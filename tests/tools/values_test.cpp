@@ -195,6 +195,23 @@ TEST_CASE("a program of the user's own says what its regions hold, or is given b
     const tools::Array out = tools::read_npy(program.path("out/copy/to.npy"));
     CHECK(std::equal(out.data.begin(), out.data.end(), std::as_bytes(std::span(bytes)).begin()));
 
+    for (const std::string name : {"", ".", "..", ".hidden"}) {
+        const std::string renamed = std::string(text).replace(text.find("\"to\""), 4, "\"" + name + "\"");
+        program.folder().write("named.disa", renamed);
+        const test::Ended named = program("run named.disa --inputs in --quiet");
+        CHECK(named.code == 2);
+        CHECK_THAT(named.err, Contains("region \"" + name + "\": an input or output names a file"));
+        CHECK(program("run named.disa --quiet").code == 0);  // without values there are no files
+    }
+    program.folder().write("named.disa", std::string(text).replace(text.find("\"to\""), 4, "\"../to\""));
+    CHECK_THAT(program("run named.disa --inputs in --quiet").err, Contains("begin with a dot"));
+    program.folder().write("named.disa", std::string(text).replace(text.find("\"to\""), 4, "\"there/to\""));
+    REQUIRE(program("run named.disa --inputs in --quiet --out out/named").code == 0);
+    CHECK(std::filesystem::exists(program.path("out/named/there-to.npy")));
+    program.folder().write("named.disa", std::string(text).replace(text.find("\"to\""), 4, "\"from-here\""));
+    CHECK_THAT(program("run named.disa --inputs in --quiet").err,
+               Contains("region \"from-here\": another input or output is in from-here.npy too"));
+
     const std::string racy = text.substr(0, text.find("wait tile(self)[0] ")) +
                              text.substr(text.find("wait tile(self)[0] ") + std::string("wait tile(self)[0] ").size());
     program.folder().write("racy.disa", racy);
