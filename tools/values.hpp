@@ -29,8 +29,10 @@ struct ValueOutcome {
 /// both.
 void place_regions(Prepared& job);
 
-/// Throws InputError: an input that is missing or does not fit, a byte that is read and that nobody wrote, a race,
-/// results that depend on the interleaving; DeadlockError.
+/// Throws InputError: an input that is missing or does not fit, a byte that is read and that nobody wrote, an output
+/// whose name makes no file name. Races, unbalanced semaphores and results that depend on the interleaving are the
+/// user's fault in a program of the user's own (InputError), and ours in a compiled one (InvariantError). DeadlockError
+/// if the run gets stuck.
 /// `on_progress` is told often what the run is at.
 [[nodiscard]] ValueOutcome run_values(const Prepared& job, const ValueOptions& options,
                                       const std::function<void(const std::string&)>& on_progress = {});
