@@ -51,8 +51,11 @@ Format parse_format(std::string_view text, const std::string& where) {
 }
 
 Bytes block_bytes(Format format) {
-    const FormatInfo& entry = info(format);
-    return 1024 * static_cast<Bytes>(entry.element_bits) / 8 + (entry.block_scaled ? 32 : 0);
+    return static_cast<Bytes>(kBlockEdge * (row_data_bytes(format) + (info(format).block_scaled ? 1 : 0)));
+}
+
+std::int64_t row_data_bytes(Format format) {
+    return kBlockEdge * info(format).element_bits / 8;
 }
 
 double bytes_per_element(Format format) {
@@ -63,7 +66,7 @@ Bytes row_bytes(Format format, std::int64_t elements) {
     const FormatInfo& entry = info(format);
     if (entry.block_scaled) {
         const auto groups = static_cast<Bytes>(ceil_div<std::int64_t>(elements, kBlockEdge));
-        return groups * (32 * static_cast<Bytes>(entry.element_bits) / 8 + 1);
+        return groups * static_cast<Bytes>(row_data_bytes(format) + 1);
     }
     return static_cast<Bytes>(elements) * static_cast<Bytes>(entry.element_bits) / 8;
 }

@@ -60,6 +60,9 @@ struct FormatInfo {
 /// Bytes of one 32 x 32 block with its scales: mxfp4 544, mxfp6 800, mxfp8 1056, e4m3 1024, bf16 2048, fp32 4096.
 [[nodiscard]] Bytes block_bytes(Format format);
 
+/// Bytes of a row of a block, 32 elements without their scale: mxfp4 16, mxfp6 24, mxfp8 32, bf16 64, fp32 128.
+[[nodiscard]] std::int64_t row_data_bytes(Format format);
+
 /// Mean bytes of an element including its share of the block scale: mxfp4 0.53125, mxfp8 1.03125, bf16 2.
 [[nodiscard]] double bytes_per_element(Format format);
 

@@ -20,7 +20,7 @@ constexpr std::int64_t kOperandAlignment = 32;
 Quantity row_length(Format format, const Affine& cols) {
     const FormatInfo& entry = info(format);
     if (entry.block_scaled || entry.element_bits < 8) {
-        const std::int64_t group = kBlockEdge * entry.element_bits / 8 + (entry.block_scaled ? 1 : 0);
+        const std::int64_t group = row_data_bytes(format) + (entry.block_scaled ? 1 : 0);
         return Quantity::shares(cols, kBlockEdge, group);
     }
     return Quantity::shares(cols, 1, entry.element_bits / 8);
@@ -321,7 +321,7 @@ void MacroVerifier::vector_operand(const VectorMacro& macro, const VectorStep& s
     const Affine rows = one_row ? Affine(1) : macro.rows;
     const Affine cols = one_column ? Affine(1) : macro.cols;
     const auto held = [&]() -> Quantity {
-        const std::int64_t group = kBlockEdge * format.element_bits / 8;
+        const std::int64_t group = row_data_bytes(format.format);
         if (format.block_scaled) {
             return operand.block_rows * (group + 1);
         }

@@ -121,7 +121,7 @@ private:
         const std::int64_t heads = shape_.heads_per_kv();
         const std::int64_t pairs = dim_ / 2;
         const std::int64_t row_stride = pairs * shape_.q_heads * 2 * kv_block;
-        const std::int64_t row_bytes = kBlockEdge * isa::info(shape_.kv).element_bits / 8;
+        const std::int64_t row_bytes = isa::row_data_bytes(shape_.kv);
         const Affine head = isa::variable(isa::register_var(reg::head), heads * 2 * kv_block);
         std::vector<DmaMacro> macros;
         if (shape_.causal) {
@@ -328,7 +328,7 @@ private:
             return macros;
         }
         // Row `head` of the staged blocks becomes row `row` of the attention buffer's blocks: data, then scales.
-        const std::int64_t data = kBlockEdge * isa::info(shape_.out).element_bits / 8;
+        const std::int64_t data = isa::row_data_bytes(shape_.out);
         const Affine base = position_ * row_stride + head + attention_.out_buffer;
         const auto rows = [&](std::int64_t offset, std::int64_t bytes) {
             return DmaMacro{emit_.tsram(emit_.memory.out.at(offset)),

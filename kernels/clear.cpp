@@ -21,7 +21,7 @@ DmaMacro zeros(const DecoderPlan& plan, MemRef dst, std::int64_t offset, std::in
 /// Rows from `first_row` on, and their scales, of each of the `columns` blocks of block row `row_block`.
 void clear_rows(std::vector<DmaMacro>& macros, const DecoderPlan& plan, const MemRef& buffer, Format format,
                 std::int64_t columns, std::int64_t row_block, std::int64_t first_row) {
-    const std::int64_t row_data = kBlockEdge * isa::info(format).element_bits / 8;
+    const std::int64_t row_data = isa::row_data_bytes(format);
     const std::int64_t base = row_block * columns * block(format);
     const std::int64_t spare = kBlockEdge - first_row;
     macros.push_back(zeros(plan, buffer, base + first_row * row_data, spare * row_data, columns, block(format)));

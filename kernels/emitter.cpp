@@ -103,8 +103,7 @@ void Emitter::release_tiles(int sem, const Affine& count, int tile_go, const std
 }
 
 std::int64_t packed_block_bytes(isa::Format format, std::int64_t rows) {
-    const isa::FormatInfo& entry = isa::info(format);
-    return rows * (isa::kBlockEdge * entry.element_bits / 8 + (entry.block_scaled ? 1 : 0));
+    return rows * (isa::row_data_bytes(format) + (isa::info(format).block_scaled ? 1 : 0));
 }
 
 std::vector<DmaMacro> copy_block_rows(const BlockRows& copy) {
@@ -118,7 +117,7 @@ std::vector<DmaMacro> copy_block_rows(const BlockRows& copy) {
         return {macro};
     }
     SLUICE_CHECK(copy.row_blocks == 1, "part of a block row is copied one block row at a time");
-    const std::int64_t row_data = isa::kBlockEdge * isa::info(copy.format).element_bits / 8;
+    const std::int64_t row_data = isa::row_data_bytes(copy.format);
     DmaMacro data{copy.src,         copy.dst,        copy.rows * row_data, {{copy.blocks, src_block, dst_block}},
                   isa::Format::raw, isa::Format::raw};
     data.src.offset = data.src.offset + copy.src_first_row * row_data;

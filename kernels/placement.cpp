@@ -23,7 +23,7 @@ constexpr std::size_t kEdge = 32;
 std::vector<std::byte> pack_block(const isa::FormatInfo& format, isa::ScaleRounding rounding,
                                   const std::array<float, kEdge * kEdge>& values) {
     std::vector<std::byte> out(static_cast<std::size_t>(block_bytes(format.format)));
-    const std::size_t row_bytes = kEdge * static_cast<std::size_t>(format.element_bits) / 8;
+    const std::size_t row_bytes = static_cast<std::size_t>(isa::row_data_bytes(format.format));
     std::array<std::uint32_t, kEdge> codes{};
     for (std::size_t r = 0; r < kEdge; ++r) {
         const std::span<const float> row(&values[r * kEdge], kEdge);
@@ -40,7 +40,7 @@ std::vector<std::byte> pack_block(const isa::FormatInfo& format, isa::ScaleRound
 
 void unpack_block(const isa::FormatInfo& format, const std::vector<std::byte>& bytes,
                   std::array<float, kEdge * kEdge>& values) {
-    const std::size_t row_bytes = kEdge * static_cast<std::size_t>(format.element_bits) / 8;
+    const std::size_t row_bytes = static_cast<std::size_t>(isa::row_data_bytes(format.format));
     for (std::size_t r = 0; r < kEdge; ++r) {
         const std::byte scale = format.block_scaled ? bytes[kEdge * row_bytes + r] : std::byte{0};
         isa::decode_row(format.format, std::span(bytes).subspan(r * row_bytes, row_bytes), scale,
@@ -118,7 +118,7 @@ void read_matrix(const MatrixPlace& place, const isa::SparseMemory& hbm, const s
     for_blocks(place, matrix.cols, [&](std::int64_t r, std::int64_t c) {
         std::vector<std::byte> bytes(static_cast<std::size_t>(block_bytes(place.format)));
         const auto at = static_cast<std::uint64_t>(place.block(r, c));
-        const auto row_bytes = static_cast<Bytes>(kBlockEdge * format.element_bits / 8);
+        const auto row_bytes = static_cast<Bytes>(isa::row_data_bytes(place.format));
         const std::int64_t rows = std::min(kBlockEdge, place.rows - r * kBlockEdge);
         require_written(hbm, at, static_cast<Bytes>(rows) * row_bytes, where, r * kBlockEdge);
         hbm.read(at, bytes);

@@ -128,7 +128,7 @@ private:
     void only_valid_rows(DmaMacro& store) const {
         if (chunk_.row_blocks == 1 && chunk_.rows < kBlockEdge) {
             const std::int64_t kv = block(shape_.kv);
-            store.run_bytes = chunk_.rows * kBlockEdge * isa::info(shape_.kv).element_bits / 8;
+            store.run_bytes = chunk_.rows * isa::row_data_bytes(shape_.kv);
             store.dims.push_back({2, kv, kv});
         }
     }
@@ -212,7 +212,7 @@ private:
             store_unit({store}, "append");
             return;
         }
-        const std::int64_t row_bytes = kBlockEdge * isa::info(attention.kv).element_bits / 8;
+        const std::int64_t row_bytes = isa::row_data_bytes(attention.kv);
         const std::int64_t sequence_bytes = attention.kv_heads * attention.cache_bytes();
         const std::int64_t at = attention.context - 1;
         const Affine row = base + at / kBlockEdge * position_bytes + at % kBlockEdge * row_bytes;

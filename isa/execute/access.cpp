@@ -8,10 +8,6 @@ namespace sluice::isa {
 
 namespace {
 
-std::int64_t row_data_bytes(Format format) {
-    return kBlockEdge * info(format).element_bits / 8;
-}
-
 /// Collects the accesses of an engine of a tile to its own TSRAM.
 class TsramAccesses {
 public:

@@ -10,14 +10,13 @@
 
 namespace sluice::isa {
 
-// ---- elements
-// ---------------------------------------------------------------------------------------------------------
+// ---- elements -------------------------------------------------------------------------------------------------------
 
 ElementAccess::ElementAccess(const VectorOperand& operand, std::int64_t offset, Format format, SparseMemory& memory)
     : operand_(operand), offset_(offset), format_(info(format)), memory_(memory) {}
 
 std::uint64_t ElementAccess::group_offset(std::int64_t row, std::int64_t col) const {
-    const std::int64_t group_bytes = kBlockEdge * format_.element_bits / 8;
+    const std::int64_t group_bytes = row_data_bytes(format_.format);
     const std::int64_t group = col / kBlockEdge;
     if (operand_.block_stride == 0) {
         return static_cast<std::uint64_t>(offset_ + row * operand_.row_stride + group * group_bytes);
@@ -27,42 +26,32 @@ std::uint64_t ElementAccess::group_offset(std::int64_t row, std::int64_t col) co
 }
 
 std::uint64_t ElementAccess::scale_offset(std::int64_t row, std::int64_t col) const {
-    const std::int64_t group_bytes = kBlockEdge * format_.element_bits / 8;
+    const std::int64_t group_bytes = row_data_bytes(format_.format);
     return static_cast<std::uint64_t>(offset_ + row / operand_.block_rows * operand_.row_stride +
                                       col / kBlockEdge * operand_.block_stride + operand_.block_rows * group_bytes +
                                       row % operand_.block_rows);
 }
 
-std::uint32_t ElementAccess::get(std::int64_t row, std::int64_t col) const {
+ElementAccess::Element ElementAccess::element(std::int64_t row, std::int64_t col) const {
     const std::int64_t bit = col % kBlockEdge * format_.element_bits;
+    return {group_offset(row, col) + static_cast<std::uint64_t>(bit / 8), bit % 8,
+            static_cast<std::size_t>((bit % 8 + format_.element_bits + 7) / 8)};
+}
+
+std::uint32_t ElementAccess::get(std::int64_t row, std::int64_t col) const {
+    const Element at = element(row, col);
     std::array<std::byte, 5> bytes{};
-    const std::int64_t count = (bit % 8 + format_.element_bits + 7) / 8;
-    memory_.read(group_offset(row, col) + static_cast<std::uint64_t>(bit / 8),
-                 std::span(bytes).first(static_cast<std::size_t>(count)));
-    std::uint64_t word = 0;
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-        word |= std::to_integer<std::uint64_t>(bytes.at(i)) << (8 * i);
-    }
-    return static_cast<std::uint32_t>(word >> (bit % 8) & ((std::uint64_t{1} << format_.element_bits) - 1));
+    memory_.read(at.offset, std::span(bytes).first(at.bytes));
+    return get_bits(bytes, at.first_bit, format_.element_bits);
 }
 
 void ElementAccess::put(std::int64_t row, std::int64_t col, std::uint32_t code) {
-    const std::int64_t bit = col % kBlockEdge * format_.element_bits;
+    const Element at = element(row, col);
     std::array<std::byte, 5> bytes{};
-    const std::int64_t count = (bit % 8 + format_.element_bits + 7) / 8;
-    const std::uint64_t at = group_offset(row, col) + static_cast<std::uint64_t>(bit / 8);
-    const std::span<std::byte> used = std::span(bytes).first(static_cast<std::size_t>(count));
-    memory_.read(at, used);
-    std::uint64_t word = 0;
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-        word |= std::to_integer<std::uint64_t>(bytes.at(i)) << (8 * i);
-    }
-    const std::uint64_t mask = ((std::uint64_t{1} << format_.element_bits) - 1) << (bit % 8);
-    word = (word & ~mask) | (std::uint64_t{code} << (bit % 8) & mask);
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-        bytes.at(i) = static_cast<std::byte>(word >> (8 * i) & 0xFF);
-    }
-    memory_.write(at, used);
+    const std::span<std::byte> used = std::span(bytes).first(at.bytes);
+    memory_.read(at.offset, used);
+    put_bits(used, at.first_bit, format_.element_bits, code);
+    memory_.write(at.offset, used);
 }
 
 std::uint8_t ElementAccess::get_scale(std::int64_t row, std::int64_t col) const {
@@ -76,8 +65,7 @@ void ElementAccess::put_scale(std::int64_t row, std::int64_t col, std::uint8_t s
     memory_.write(scale_offset(row, col), byte);
 }
 
-// ---- programs
-// ---------------------------------------------------------------------------------------------------------
+// ---- programs -------------------------------------------------------------------------------------------------------
 
 namespace {
 

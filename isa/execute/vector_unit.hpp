@@ -22,6 +22,13 @@ public:
     [[nodiscard]] std::uint64_t scale_offset(std::int64_t row, std::int64_t col) const;
 
 private:
+    struct Element {
+        std::uint64_t offset;    ///< of its first byte
+        std::int64_t first_bit;  ///< within that byte
+        std::size_t bytes;       ///< that it has bits in
+    };
+    [[nodiscard]] Element element(std::int64_t row, std::int64_t col) const;
+
     const VectorOperand& operand_;
     std::int64_t offset_;
     const FormatInfo& format_;

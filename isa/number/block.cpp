@@ -171,21 +171,27 @@ float add_wide_products(float sum, const double* a, const double* b) {
 }  // namespace
 
 std::uint32_t get_code(std::span<const std::byte> row, std::int64_t index, int bits) {
-    const std::int64_t first = index * bits;
+    return get_bits(row, index * bits, bits);
+}
+
+void put_code(std::span<std::byte> row, std::int64_t index, int bits, std::uint32_t code) {
+    put_bits(row, index * bits, bits, code);
+}
+
+std::uint32_t get_bits(std::span<const std::byte> bytes, std::int64_t first, int bits) {
     std::uint64_t word = 0;
     for (std::int64_t byte = first / 8; byte <= (first + bits - 1) / 8; ++byte) {
-        word |= std::to_integer<std::uint64_t>(row[static_cast<std::size_t>(byte)]) << (8 * (byte - first / 8));
+        word |= std::to_integer<std::uint64_t>(bytes[static_cast<std::size_t>(byte)]) << (8 * (byte - first / 8));
     }
     return static_cast<std::uint32_t>(word >> (first % 8) & ((std::uint64_t{1} << bits) - 1));
 }
 
-void put_code(std::span<std::byte> row, std::int64_t index, int bits, std::uint32_t code) {
-    const std::int64_t first = index * bits;
+void put_bits(std::span<std::byte> bytes, std::int64_t first, int bits, std::uint32_t code) {
     const std::uint64_t mask = ((std::uint64_t{1} << bits) - 1) << (first % 8);
     const std::uint64_t value = std::uint64_t{code} << (first % 8) & mask;
     for (std::int64_t byte = first / 8; byte <= (first + bits - 1) / 8; ++byte) {
         const std::int64_t shift = 8 * (byte - first / 8);
-        std::byte& target = row[static_cast<std::size_t>(byte)];
+        std::byte& target = bytes[static_cast<std::size_t>(byte)];
         target = (target & static_cast<std::byte>(~(mask >> shift) & 0xFFU)) |
                  static_cast<std::byte>(value >> shift & 0xFFU);
     }
@@ -204,7 +210,7 @@ void load_operand(Format format, std::span<const std::byte> bytes, bool transpos
     // Element (row, k) of the block is element number row * row_step + k * k_step of the operand.
     const std::size_t row_step = transposed ? 1 : kEdge;
     const std::size_t k_step = transposed ? kEdge : 1;
-    const std::size_t row_size = kEdge * static_cast<std::size_t>(entry.element_bits) / 8;
+    const std::size_t row_size = static_cast<std::size_t>(row_data_bytes(format));
     const std::array<double, 256>& table = elements(entry.element);
     for (std::size_t row = 0; row < kEdge; ++row) {
         double* const to = &out.element[row * row_step];

@@ -16,6 +16,9 @@ namespace sluice::isa {
 /// first byte (so the even element of a 4-bit pair is the low nibble).
 [[nodiscard]] std::uint32_t get_code(std::span<const std::byte> row, std::int64_t index, int bits);
 void put_code(std::span<std::byte> row, std::int64_t index, int bits, std::uint32_t code);
+/// The same of `bits` bits (1 to 32) from bit `first` on; no other byte is touched.
+[[nodiscard]] std::uint32_t get_bits(std::span<const std::byte> bytes, std::int64_t first, int bits);
+void put_bits(std::span<std::byte> bytes, std::int64_t first, int bits, std::uint32_t code);
 
 /// A block ready to be multiplied: elements without their scales, and the scale of every row (1 if there are none, NaN
 /// for a NaN scale).
