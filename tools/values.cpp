@@ -35,8 +35,7 @@ std::optional<std::uint64_t> as_seed(const std::string& text) {
     return error == std::errc() && end == text.data() + text.size() ? std::optional(seed) : std::nullopt;
 }
 
-// ---- inputs
-// -----------------------------------------------------------------------------------------------------------
+// ---- inputs ---------------------------------------------------------------------------------------------------------
 
 std::vector<std::uint8_t> as_bytes(const Array& array, const std::string& where) {
     if (array.type != "u1") {
@@ -223,8 +222,7 @@ void write_raw_inputs(const Prepared& job, const ValueOptions& options, isa::Spa
     }
 }
 
-// ---- runs
-// -------------------------------------------------------------------------------------------------------------
+// ---- runs -----------------------------------------------------------------------------------------------------------
 
 /// The program on its inputs, ready to run.
 struct Loaded {

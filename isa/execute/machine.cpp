@@ -208,8 +208,7 @@ bool Machine::issue(std::uint32_t agent, const Instruction& instruction) {
     return true;
 }
 
-// ---- queues
-// -----------------------------------------------------------------------------------------------------------
+// ---- queues ---------------------------------------------------------------------------------------------------------
 
 bool Machine::step_queue(std::uint32_t agent) {
     Queue& queue = agents_[agent].queue;
@@ -325,8 +324,7 @@ void Machine::check_unwritten(const Running& running, std::int64_t part) {
     }
 }
 
-// ---- semaphores
-// ---------------------------------------------------------------------------------------------------------
+// ---- semaphores -----------------------------------------------------------------------------------------------------
 
 bool Machine::take(std::uint32_t agent, const std::vector<SemCount>& waits, std::optional<std::uint32_t>& short_of) {
     for (const SemCount& wait : waits) {
@@ -371,8 +369,7 @@ std::vector<Unbalanced> Machine::unbalanced() const {
     return out;
 }
 
-// ---- records
-// ------------------------------------------------------------------------------------------------------------
+// ---- records --------------------------------------------------------------------------------------------------------
 
 void Machine::record(EventKind kind, std::uint32_t thread, std::size_t item, std::int64_t part) {
     if (options_.record_trace) {
