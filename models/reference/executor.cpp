@@ -125,7 +125,7 @@ public:
                                                          found->second.cols, entry.rows, entry.cols));
             }
             if (entry.role != TensorRole::token_ids) {
-                found->second = stored(found->second, entry.format, options.scale_rounding);
+                found->second = stored(found->second, entry.format, graph.workload.scale_rounding);
             }
         }
         for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
@@ -179,7 +179,7 @@ public:
     }
 
     void operator()(const Linear& op) {
-        const Matrix in = stored(value(op.in), op.operand_format, options_.scale_rounding);
+        const Matrix in = stored(value(op.in), op.operand_format, graph_.workload.scale_rounding);
         const Matrix& weight = value(op.weight);
         const Format weight_format = tensor(op.weight).format;
         Matrix& out = result(op.out);
@@ -190,7 +190,7 @@ public:
             }
         }
         if (tensor(op.out).role == TensorRole::output) {
-            out = stored(out, tensor(op.out).format, options_.scale_rounding);
+            out = stored(out, tensor(op.out).format, graph_.workload.scale_rounding);
         }
     }
 
@@ -222,7 +222,7 @@ public:
         const Format format = tensor(op.k_cache).format;
         append(op.k, op.k_cache, op, format);
         append(op.v, op.v_cache, op, format);
-        const Matrix q = stored(value(op.q), format, options_.scale_rounding);
+        const Matrix q = stored(value(op.q), format, graph_.workload.scale_rounding);
         const Matrix& keys = value(op.k_cache);
         const Matrix& cached = value(op.v_cache);
         Matrix& out = result(op.out);
@@ -319,7 +319,7 @@ private:
     /// This step's keys or values become the last positions of every sequence's cache.
     void append(TensorIndex from, TensorIndex to, const Attention& op, Format format) {
         const Workload& work = graph_.workload;
-        const Matrix fresh = stored(value(from), format, options_.scale_rounding);
+        const Matrix fresh = stored(value(from), format, graph_.workload.scale_rounding);
         Matrix& cache = values_.at(to);
         for (std::int64_t t = 0; t < fresh.rows; ++t) {
             const std::int64_t position = work.context - work.tokens + t % work.tokens;

@@ -6,7 +6,9 @@
 //
 // Where values are rounded (the quantisation points):
 // - embedding, residual additions and logits: to BF16
-// - operands of Linear: to its operand format and its weight's, in groups of 32 along the inner dimension
+// - operands of Linear: to its operand format and its weight's, in groups of 32 along the inner dimension, whose scales
+// follow
+//   the workload's rule
 // - q, k, v and softmax probabilities: to the cache's format
 // - all else: FP32, each operation rounded once
 //
@@ -18,7 +20,6 @@
 namespace sluice::models {
 
 struct ReferenceOptions {
-    isa::ScaleRounding scale_rounding = isa::ScaleRounding::floor;
     std::int64_t attention_chunk = 32;  ///< a multiple of 32
 };
 
