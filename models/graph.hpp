@@ -16,7 +16,15 @@ namespace sluice::models {
 using isa::Format;
 using TensorIndex = std::int32_t;
 
-enum class TensorRole : std::uint8_t { weight, activation, kv_cache, token_ids, output };
+enum class TensorRole : std::uint8_t {
+    weight,
+    operand,     ///< given, and no weight: of a single product, or a region that a program reads
+    activation,  ///< made and used within the step
+    kv_cache,
+    token_ids,
+    output,
+    updated,  ///< given, and given back: a region that a program reads and writes
+};
 
 /// 2-D: rows x cols. Weights are [out x in]; activations [tokens x width]; a KV cache is [sequences * kv_heads *
 /// context x head_dim]; token ids are [tokens x 1] 32-bit integers (format raw).
@@ -105,7 +113,7 @@ struct Workload {
 struct Graph {
     std::string name;
     Workload workload;
-    bool bare_operator = false;  ///< a single Linear from and to HBM (`sluice run gemm`)
+    bool bare_operator = false;  ///< a single Linear from and to HBM (`sluice run gemm`): no decoder
     std::vector<Tensor> tensors;
     std::vector<Operator> operators;
 };

@@ -213,7 +213,7 @@ Graph build_gemm(std::int64_t m, std::int64_t n, std::int64_t k, Format a_format
     graph.workload.context = m;
     graph.workload.weights = b_format;
     graph.workload.activations = a_format;
-    graph.tensors = {{"a", TensorRole::activation, m, k, a_format},
+    graph.tensors = {{"a", TensorRole::operand, m, k, a_format},
                      {"b", TensorRole::weight, n, k, b_format},
                      {"c", TensorRole::output, m, n, out_format}};
     graph.operators = {{"gemm", -1, Linear{0, 1, 2, a_format}}};

@@ -71,8 +71,8 @@ std::vector<TensorIndex> inputs_of(const Graph& graph) {
     for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
         const TensorRole role = graph.tensors[i].role;
         const bool cache = role == TensorRole::kv_cache && graph.workload.phase == Phase::decode;
-        const bool operand = role == TensorRole::activation && graph.bare_operator;
-        if (role == TensorRole::weight || role == TensorRole::token_ids || cache || operand) {
+        if (role == TensorRole::weight || role == TensorRole::operand || role == TensorRole::token_ids ||
+            role == TensorRole::updated || cache) {
             out.push_back(static_cast<TensorIndex>(i));
         }
     }
@@ -82,7 +82,8 @@ std::vector<TensorIndex> inputs_of(const Graph& graph) {
 std::vector<TensorIndex> outputs_of(const Graph& graph) {
     std::vector<TensorIndex> out;
     for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
-        if (graph.tensors[i].role == TensorRole::output || graph.tensors[i].role == TensorRole::kv_cache) {
+        const TensorRole role = graph.tensors[i].role;
+        if (role == TensorRole::output || role == TensorRole::kv_cache || role == TensorRole::updated) {
             out.push_back(static_cast<TensorIndex>(i));
         }
     }

@@ -29,9 +29,9 @@ struct Matrix {
 
 using Values = std::map<TensorIndex, Matrix>;
 
-/// What a run needs to be given: weights, token ids, the operands of a bare operator, and in decode the caches.
+/// What a run needs to be given: weights, operands, token ids, what is updated, and in decode the caches.
 [[nodiscard]] std::vector<TensorIndex> inputs_of(const Graph& graph);
-/// What a run gives: the output, and the caches.
+/// What a run gives: outputs, what is updated, and the caches.
 [[nodiscard]] std::vector<TensorIndex> outputs_of(const Graph& graph);
 
 /// How many token ids there are: rows of the table that they choose from, 1 if there is none.

@@ -302,16 +302,14 @@ bool ValueOptions::from_folder() const {
 }
 
 void place_regions(Prepared& job) {
-    job.graph.bare_operator = true;
-    job.graph.workload.phase = models::Phase::decode;
     for (const isa::Region& region : job.program.regions) {
         if (!region.holds || !(region.input || region.output)) {
             continue;
         }
         const isa::RegionTensor& held = *region.holds;
-        TensorRole role = region.input ? TensorRole::activation : TensorRole::output;
+        TensorRole role = region.input ? TensorRole::operand : TensorRole::output;
         if (region.input && region.output) {
-            role = TensorRole::kv_cache;
+            role = TensorRole::updated;
         }
         const auto index = static_cast<models::TensorIndex>(job.graph.tensors.size());
         job.graph.tensors.push_back({region.name, role, held.rows, held.cols, held.format});

@@ -25,8 +25,8 @@ struct ValueOutcome {
     double wall_seconds = 0;
 };
 
-/// The regions of a program that hold matrices, as a graph and its placement: a region that is input and output is
-/// both.
+/// Inputs and outputs of a program of the user's own: its regions that hold matrices, as tensors of a graph without
+/// operators, and where they lie.
 void place_regions(Prepared& job);
 
 /// Throws InputError: an input that is missing or does not fit, a byte that is read and that nobody wrote, an output

@@ -86,7 +86,7 @@ void check_well_formed(const Graph& graph) {
         CHECK(names.insert(op.name).second);
         const Ports port = ports(op.body);
         for (const TensorIndex in : port.in) {
-            const bool produced = at(graph, in).role == TensorRole::activation && !graph.bare_operator;
+            const bool produced = at(graph, in).role == TensorRole::activation;
             CHECK((!produced || written.contains(in)));
             read.insert(in);
         }
