@@ -9,8 +9,6 @@ namespace sluice::isa {
 
 namespace {
 
-constexpr int kMostPasses = 64;
-
 void join(Clock& clock, const Clock& other) {
     for (std::size_t i = 0; i < clock.size(); ++i) {
         clock[i] = std::max(clock[i], other[i]);

@@ -4,7 +4,8 @@
 //
 // Order within a thread: a processor executes in order; a queue starts in order and ends in order, and starts an
 // instruction after the end of the one before it, unless it is a DMA channel, whose instructions overlap. Order between
-// threads: an instruction starts after it was issued, and a wait comes after the signals that it cannot do without.
+// threads: an instruction starts after it was issued, and a wait comes after the signals that it cannot do without. The
+// depth of a queue orders nothing: a full one holds its processor up in a run, but a program may not rely on it.
 //
 // Which those are is counted, not observed. A wait that brings the units taken from a semaphore to T needs T units from
 // its initial value and its signals. It cannot do without a signal if all others that come neither after that signal
@@ -43,9 +44,13 @@ struct PossibleOvertaking {
 
 class HappensBefore {
 public:
+    /// Passes of one solve(). Order that takes more of them to find stays unknown, which errs on the safe side: more
+    /// accesses and waits look unordered, and semaphores fuller, than they are, never less.
+    static constexpr int kMostPasses = 64;
+
     explicit HappensBefore(const Trace& trace);
 
-    /// Works the order out, from what is known already.
+    /// Works the order out, from what is known already, until a pass adds nothing or kMostPasses are done.
     void solve();
     /// What a replay without that end has shown (see reachability.hpp): these come after the end of the part.
     void add_order(std::uint32_t instruction, std::uint32_t part, const std::vector<Reachability::Stuck>& later);
@@ -56,7 +61,8 @@ public:
     [[nodiscard]] std::uint32_t end_tick(std::uint32_t instruction, std::int64_t part) const {
         return first_tick_[instruction] + static_cast<std::uint32_t>(part) + 1;
     }
-    /// As far as solve() knows, of each semaphore in the order of the second waits, nearest first waits first.
+    /// All that cannot be ruled out as far as solve() knows, of each semaphore in the order of the second waits,
+    /// nearest first waits first.
     [[nodiscard]] std::vector<PossibleOvertaking> possible_overtakings() const;
     /// The most that a semaphore can hold in any interleaving, as far as solve() knows: with every signal, all others
     /// that need not come after it, less what was certainly taken before it. Never too low.

@@ -19,7 +19,6 @@ namespace sluice::isa {
 namespace {
 
 constexpr std::size_t kReplaysAtOnce = 32;
-constexpr std::size_t kMostTries = 1000;
 
 class RaceCheck {
 public:
@@ -125,15 +124,15 @@ private:
         }
     }
 
-    /// The second wait may be early at several semaphores at once: every choice of where it is has to be tried. So many
-    /// that it takes too long count as a yes; programs have one or two.
+    /// The second wait may be early at several semaphores at once: every choice of where it is has to be tried. More
+    /// than kMostOvertakingTries count as a yes.
     bool can_overtake(const PossibleOvertaking& waits) {
         std::vector<std::vector<std::uint32_t>> tries{{waits.first}};
         for (const auto& [semaphore, earlier] : overtakings_.at(waits.second)) {
             if (semaphore == waits.semaphore) {
                 continue;
             }
-            if (tries.size() * (earlier.size() + 1) > kMostTries) {
+            if (tries.size() * (earlier.size() + 1) > kMostOvertakingTries) {
                 return true;
             }
             const std::size_t before = tries.size();

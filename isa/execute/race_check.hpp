@@ -2,12 +2,18 @@
 #pragma once
 // Races: two instructions that touch the same byte, one of them writing, with no order between them that holds in every
 // interleaving. Byte-exact over HBM and every SRAM.
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "isa/execute/trace.hpp"
 
 namespace sluice::isa {
+
+/// Choices of where a wait may be early that are tried before it counts as one that competes (a wait on several
+/// semaphores, each with several other waiters, has many; programs have one or two). Beyond them competition may be
+/// reported that there is none of, and never the other way round.
+constexpr std::size_t kMostOvertakingTries = 1000;
 
 struct RaceReport {
     /// Competing waits first, then semaphores that may overflow, then one for each pair of instructions in the text: of
