@@ -25,23 +25,21 @@ std::uint64_t ones(std::uint32_t count) {
 
 }  // namespace
 
-// --- places -------------------------------------------------------------------------------------------------------
-
-inline std::uint64_t BankGroup::Schedule::mask(const Active& train) const {
+inline std::uint64_t BankGroup::Places::mask(const Active& train) const {
     const std::uint64_t one_more = train.offset + train.tail >= bank_bytes ? 1 : 0;
     const std::uint64_t straight = train.narrow << one_more | one_more;
     // What goes beyond the last bank goes on at the first; in two shifts, since one by 64 is none.
     return (straight << train.bank | straight >> 1 >> (banks - 1 - train.bank)) & all_banks;
 }
 
-void BankGroup::Schedule::place(Active& train, Bytes position) const {
-    train.bank = static_cast<std::uint32_t>(position / bank_bytes);
-    train.offset = static_cast<std::uint32_t>(position % bank_bytes);
+void BankGroup::Places::put(Active& train, Bytes place) const {
+    train.bank = static_cast<std::uint32_t>(place / bank_bytes);
+    train.offset = static_cast<std::uint32_t>(place % bank_bytes);
     train.mask = mask(train);
 }
 
 /// By one beat; without branches, since none of these could be foretold.
-inline void BankGroup::Schedule::move(Active& train) const {
+inline void BankGroup::Places::move(Active& train) const {
     const std::uint32_t offset = train.offset + train.stride_offset;
     const std::uint32_t carry = offset >= bank_bytes ? 1 : 0;
     train.offset = offset - (bank_bytes & -carry);
@@ -51,12 +49,10 @@ inline void BankGroup::Schedule::move(Active& train) const {
     train.mask = mask(train);
 }
 
-void BankGroup::Schedule::move(Active& train, std::uint64_t beats) const {
+void BankGroup::Places::move(Active& train, std::uint64_t beats) const {
     const Bytes stride = Bytes{train.stride_banks} * bank_bytes + train.stride_offset;
-    place(train, (position(train) + beats % size() * stride) % size());
+    put(train, (of(train) + beats % size() * stride) % size());
 }
-
-// --- time ---------------------------------------------------------------------------------------------------------
 
 void BankGroup::Schedule::changed() {
     steps = 0;
@@ -90,7 +86,7 @@ bool BankGroup::Schedule::run_some(Cycle until) {
         return run_alone(*ready.trains[0], std::min(until, ready.next_due));
     }
     if (now >= look_for_clear_at) {
-        if (ready.count == trains.size() && clear_of_each_other()) {
+        if (clear_of_each_other()) {
             return run_clear(until);
         }
         look_for_clear_at = now + kClearPause;
@@ -115,10 +111,10 @@ void BankGroup::Schedule::collect_ready(Ready& ready) {
     }
 }
 
-/// For how long the same trains stay ready in the same order, whatever happens: up to the next end, age bound or look
-/// for a repetition.
+/// For how long the same trains stay ready in the same order, whatever happens: if none ever rests, up to the next end,
+/// age bound or look for a repetition.
 Cycle BankGroup::Schedule::cycles_in_this_order(const Ready& ready, Cycle until) const {
-    if (ready.longest_stall >= age_bound || ready.count < trains.size() || !seen_trains.empty()) {
+    if (ready.longest_stall >= age_bound || !seen_trains.empty()) {
         return 1;
     }
     Cycle cycles = std::min({until - now, age_bound - ready.longest_stall, renew_at - steps});
@@ -142,7 +138,7 @@ bool BankGroup::Schedule::serve(const Ready& ready, Cycle cycles) {
                 train.stalled = 0;
                 train.due = now + train.interval;
                 ended = --train.remaining == 0 || ended;
-                move(train);
+                places.move(train);
                 continue;
             }
             taken[i] = 0;
@@ -162,7 +158,7 @@ bool BankGroup::Schedule::run_alone(Active& train, Cycle until) {
     const std::uint64_t beats = std::min(train.remaining, ceil_div(until - now, train.interval));
     train.stalled = 0;
     train.remaining -= beats;
-    move(train, beats);
+    places.move(train, beats);
     if (train.remaining == 0) {
         now += (beats - 1) * train.interval + 1;
         return true;
@@ -172,10 +168,11 @@ bool BankGroup::Schedule::run_alone(Active& train, Cycle until) {
     return false;
 }
 
-/// Trains of one stride, each of which has a beat in every cycle, keep their distances. If between the last byte of any
+/// Trains of one stride that have a beat in every cycle keep their distances. If between the last byte of any
 /// one and the first of any other there always is the start of a bank, they never meet.
 bool BankGroup::Schedule::clear_of_each_other() const {
-    const Bytes apart = bank_bytes - granule;
+    const Bytes size = places.size();
+    const Bytes apart = places.bank_bytes - granule;
     for (const Active& a : trains) {
         if (a.interval != 1 || a.stride_banks != trains[0].stride_banks || a.stride_offset != trains[0].stride_offset) {
             return false;
@@ -183,7 +180,7 @@ bool BankGroup::Schedule::clear_of_each_other() const {
     }
     for (const Active& a : trains) {
         for (const Active& b : trains) {
-            if (&a != &b && (position(b) + size() - position(a)) % size() < a.bytes + apart) {
+            if (&a != &b && (places.of(b) + size - places.of(a)) % size < a.bytes + apart) {
                 return false;
             }
         }
@@ -202,13 +199,11 @@ bool BankGroup::Schedule::run_clear(Cycle until) {
         train.remaining -= beats;
         train.stalled = 0;
         train.due = now;
-        move(train, beats);
+        places.move(train, beats);
         ended = ended || train.remaining == 0;
     }
     return ended;
 }
-
-// --- repetition ---------------------------------------------------------------------------------------------------
 
 void BankGroup::Schedule::remember() {
     seen_trains = trains;
@@ -275,23 +270,19 @@ std::uint64_t BankGroup::Schedule::repetitions(Cycle until) const {
     return times;
 }
 
-// --- the group ----------------------------------------------------------------------------------------------------
-
 BankGroup::BankGroup(const BankGroupSpec& spec) {
     SLUICE_CHECK(spec.banks >= 1 && spec.banks <= kMaxBanks,
                  "banks: " + std::to_string(spec.banks) + ", allowed is 1..64");
     SLUICE_CHECK(spec.bank_bytes >= 1 && spec.bank_bytes <= 1U << 24,
                  "bank_bytes: " + std::to_string(spec.bank_bytes) + ", allowed is 1..2^24");
     SLUICE_CHECK(spec.age_bound >= 1, "age_bound: 0, allowed is 1 or more");
-    schedule_.banks = spec.banks;
-    schedule_.bank_bytes = spec.bank_bytes;
-    schedule_.all_banks = ones(spec.banks);
+    schedule_.places = {spec.banks, spec.bank_bytes, ones(spec.banks)};
     schedule_.age_bound = spec.age_bound;
     schedule_.granule = spec.bank_bytes;
 }
 
 Bytes BankGroup::reduced_stride(const AccessTrain& train) const {
-    const auto size = static_cast<std::int64_t>(schedule_.size());
+    const auto size = static_cast<std::int64_t>(schedule_.places.size());
     return static_cast<Bytes>((train.stride % size + size) % size);
 }
 
@@ -300,10 +291,11 @@ void BankGroup::check(const AccessTrain& train) const {
     SLUICE_CHECK(train.beats >= 1 && train.interval >= 1 && train.beats < (Cycle{1} << 62) / train.interval,
                  "beats and interval: each at least 1, their product below 2^62");
     // Of the offsets in a bank that the stride leads to, the last one needs the most banks.
-    const Bytes width = schedule_.bank_bytes;
+    const Bytes width = schedule_.places.bank_bytes;
     const Bytes apart = std::gcd(reduced_stride(train), width);
     const Bytes last_offset = train.start % apart + width - apart;
-    SLUICE_CHECK(train.bytes >= 1 && train.bytes <= schedule_.size() && last_offset + train.bytes <= schedule_.size(),
+    SLUICE_CHECK(train.bytes >= 1 && train.bytes <= schedule_.places.size() &&
+                     last_offset + train.bytes <= schedule_.places.size(),
                  "bytes: " + std::to_string(train.bytes) + " of a beat touch no bank, or one twice");
 }
 
@@ -311,7 +303,7 @@ TrainId BankGroup::join(const AccessTrain& train, Cycle now) {
     check(train);
     advance(now);
     SLUICE_CHECK(schedule_.trains.size() < kMaxBankTrains, "more than 64 trains at a time");
-    const Bytes width = schedule_.bank_bytes;
+    const Bytes width = schedule_.places.bank_bytes;
     const Bytes stride = reduced_stride(train);
     Active active;
     active.stride_banks = static_cast<std::uint32_t>(stride / width);
@@ -324,7 +316,7 @@ TrainId BankGroup::join(const AccessTrain& train, Cycle now) {
     active.interval = train.interval;
     active.bytes = train.bytes;
     active.id = next_id_++;
-    schedule_.place(active, train.start % schedule_.size());
+    schedule_.places.put(active, train.start % schedule_.places.size());
 
     std::vector<Active>& trains = schedule_.trains;
     trains.insert(

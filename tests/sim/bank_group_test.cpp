@@ -225,6 +225,21 @@ TEST_CASE("every bound on the age gives the reference's cycles while one train s
     }
 }
 
+TEST_CASE("a stall that is over does not count towards the age bound") {
+    const BankGroupSpec spec{32, 128, 3};
+    BankGroup group(spec);
+    group.join(banks_train(0, 0, 1, 1, 1), 0);
+    group.join(banks_train(0, 16, 1, 1, 100), 0);
+    group.join(banks_train(1, 0, 1, 1, 100), 0);  // stalls in cycle 0, then is clear of the other
+    group.advance(10);                            // it comes to bank 9
+    group.join(banks_train(0, 9, 0, 1, 5), 10);
+    group.advance(13);
+    CHECK(group.counts().stalled[1][0] == 1 + 3);
+    group.advance(14);
+    CHECK(group.beats_done(2) == 10);  // its tenth, after three stalls in a row
+    CHECK(ends_of(group, 4) == std::vector<Cycle>{1, 100, 1 + 3 + 100, 10 + 5 + 1});
+}
+
 TEST_CASE("a train that is alone takes its beats and rests") {
     const AccessTrain train{0, 77, 1056, 1056, 1000, 7};
     CHECK(BankGroup::solo_cycles(train) == 999 * 7 + 1);
