@@ -6,6 +6,7 @@
 #include <string>
 
 #include "isa/format.hpp"
+#include "isa/memory_spec.hpp"
 #include "isa/units.hpp"
 
 namespace sluice::isa {
@@ -112,14 +113,15 @@ struct GnocSpec {
     std::int64_t link_micrometres = 0;
 };
 
-/// CK counts at the memory's own clock (data rate / 4), physics as in JESD238; nXY is the gap from X to Y.
+/// In cycles of the memory's own clock (CK); nXY is the gap from X to Y.
 struct HbmTimingSpec {
     std::int64_t ncl = 0, ncwl = 0, nrcdrd = 0, nrcdwr = 0, nrp = 0, nras = 0, nrc = 0, nrtp = 0, nwr = 0;
     std::int64_t nccds = 0, nccdl = 0, nccdr = 0, nrrds = 0, nrrdl = 0, nfaw = 0, nwtrs = 0, nwtrl = 0, nrtw = 0;
-    std::int64_t nrfc = 0, nrfcpb = 0, nrrefd = 0, nrefi = 0;
+    std::int64_t nrfc = 0, nrfcpb = 0, nrrefd = 0, nrefi = 0, nbl = 0, nppd = 0;
 };
 
 struct HbmSpec {
+    std::string memory;  ///< timing standard, in configs/memories/
     std::int64_t stacks = 0;
     std::int64_t channels_per_stack = 0;
     std::int64_t pseudo_channels = 0;  ///< per channel
@@ -132,11 +134,21 @@ struct HbmSpec {
     std::int64_t granule_bytes = 0;  ///< consecutive bytes of one pseudo-channel
     std::int64_t pseudo_channel_bits = 0;
     std::int64_t bits_per_second_per_pin = 0;
+    std::int64_t transfers_per_ck = 0;
     std::int64_t controller_picoseconds = 0;
     std::int64_t phy_picoseconds = 0;
-    std::int64_t window_packets = 0;  ///< packets that a pseudo-channel's scheduler looks at
-    std::string refresh;              ///< "per_bank", "all_bank" or "none"
+    std::int64_t read_queue = 0, write_queue = 0;  ///< requests of a channel
+    std::int64_t write_high = 0, write_low = 0;    ///< requests: a drain of the write queue begins, ends
+    std::int64_t prepare = 0;       ///< requests before a turn at which rows are opened for the other direction
+    std::int64_t age_limit = 0;     ///< times that the oldest request may be passed over
+    std::string page;               ///< "open", "timeout" or "closed"
+    std::int64_t page_timeout = 0;  ///< CK
+    std::string refresh;            ///< "per_bank", "all_bank" or "none"
+    std::int64_t refresh_postponed = 0, refresh_ahead = 0;  ///< intervals of nREFI
+    std::string address_map;                                ///< in configs/address_maps/
     HbmTimingSpec timing;
+    DramRules rules;     ///< of `memory`
+    AddressMapSpec map;  ///< `address_map`
 };
 
 struct NetworkSpec {

@@ -175,6 +175,7 @@ void describe_networks(Visitor& visit, Chip& chip) {
 template <class Visitor, class Chip>
 void describe_hbm(Visitor& visit, Chip& chip) {
     auto& hbm = chip.hbm;
+    visit(TextField{"hbm.memory", {}, "standard in configs/memories, by name or path"}, hbm.memory);
     visit({"hbm.stacks", "", 1, kSmallCount, "HBM stacks"}, hbm.stacks);
     visit({"hbm.channels_per_stack", "", 1, kSmallCount, "channels of a stack"}, hbm.channels_per_stack);
     visit({"hbm.pseudo_channels", "", 1, 4, "pseudo-channels of a channel; they share its command buses"},
@@ -187,14 +188,25 @@ void describe_hbm(Visitor& visit, Chip& chip) {
     visit({"hbm.burst_bytes", "B", 32, 32, "one burst: the beat of the whole design"}, hbm.burst_bytes);
     visit({"hbm.granule_bytes", "B", 32, kMaxPacket, "consecutive bytes of one pseudo-channel"}, hbm.granule_bytes);
     visit({"hbm.pseudo_channel_bits", "bits", 1, 1'024, "data pins of a pseudo-channel"}, hbm.pseudo_channel_bits);
-    visit({"hbm.bits_per_second_per_pin", "bit/s", 100'000'000, 100'000'000'000, "data rate; CK is a quarter of it"},
+    visit({"hbm.bits_per_second_per_pin", "bit/s", 100'000'000, 100'000'000'000, "data rate"},
           hbm.bits_per_second_per_pin);
+    visit({"hbm.transfers_per_ck", "", 1, 16, "transfers of a pin in a CK"}, hbm.transfers_per_ck);
     visit({"hbm.controller_picoseconds", "ps", 0, 1'000'000, "controller, both ways together"},
           hbm.controller_picoseconds);
     visit({"hbm.phy_picoseconds", "ps", 0, 1'000'000, "PHY, both ways together"}, hbm.phy_picoseconds);
-    visit({"hbm.window_packets", "", 1, 1'024, "packets that a pseudo-channel's scheduler looks at"},
-          hbm.window_packets);
+    visit({"hbm.read_queue", "", 1, 4'096, "requests in the read queue of a channel"}, hbm.read_queue);
+    visit({"hbm.write_queue", "", 1, 4'096, "requests in the write queue of a channel"}, hbm.write_queue);
+    visit({"hbm.write_high", "", 1, 4'096, "queued writes at which a channel begins to drain them"}, hbm.write_high);
+    visit({"hbm.write_low", "", 0, 4'096, "queued writes at which it ends"}, hbm.write_low);
+    visit({"hbm.prepare", "", 0, 4'096, "queued writes before a turn at which rows are opened for it"}, hbm.prepare);
+    visit({"hbm.age_limit", "", 1, 1'000'000, "times that the oldest request may be passed over"}, hbm.age_limit);
+    visit(TextField{"hbm.page", {"open", "timeout", "closed"}, "when rows are closed"}, hbm.page);
+    visit({"hbm.page_timeout", "CK", 0, kMaxCk, "with page \"timeout\""}, hbm.page_timeout);
     visit(TextField{"hbm.refresh", {"per_bank", "all_bank", "none"}, "refresh commands"}, hbm.refresh);
+    visit({"hbm.refresh_postponed", "", 0, 64, "intervals that per-bank refreshes may be late"}, hbm.refresh_postponed);
+    visit({"hbm.refresh_ahead", "", 0, 64, "intervals that those of an idle pseudo-channel may be early"},
+          hbm.refresh_ahead);
+    visit(TextField{"hbm.address_map", {}, "map in configs/address_maps, by name or path"}, hbm.address_map);
 }
 
 template <class Visitor, class Chip>
@@ -205,6 +217,8 @@ void describe_hbm_timing(Visitor& visit, Chip& chip) {
     };
     gap("hbm.timing.ncl", timing.ncl, "read to data");
     gap("hbm.timing.ncwl", timing.ncwl, "write to data");
+    gap("hbm.timing.nbl", timing.nbl, "a burst on the data bus");
+    gap("hbm.timing.nppd", timing.nppd, "precharge to precharge");
     gap("hbm.timing.nrcdrd", timing.nrcdrd, "activate to read");
     gap("hbm.timing.nrcdwr", timing.nrcdwr, "activate to write");
     gap("hbm.timing.nrp", timing.nrp, "precharge to activate or refresh");

@@ -12,6 +12,7 @@
 
 #include "isa/chip_spec_fields.hpp"
 #include "isa/errors.hpp"
+#include "isa/memory_reader.hpp"
 
 namespace sluice::isa {
 namespace {
@@ -31,6 +32,8 @@ struct RawChip {
     std::string name;
     std::string description;
     std::map<std::string, RawValue> values;
+    json memory;  ///< the memory file, for its table of constraints
+    std::string memory_file;
 };
 
 const std::map<std::string, FieldDescription>& fields_by_path() {
@@ -87,6 +90,28 @@ fs::path find_base(const std::string& base, const fs::path& file, const fs::path
     return by_path && found.is_relative() ? file.parent_path() / found : found;
 }
 
+// A memory file gives leaves of "hbm", which the chip's own lie over, and the table of constraints.
+void read_memory(const std::string& name, const fs::path& file, const std::string& where, const fs::path& configs,
+                 RawChip& chip) {
+    fs::path memory;
+    try {
+        memory = find_config(configs, "memories", name);
+    } catch (const InputError& error) {
+        throw InputError(where, error.what());
+    }
+    memory = memory.is_relative() && !file.empty() ? file.parent_path() / memory : memory;
+    chip.memory = read_json_file(memory);
+    chip.memory_file = memory.string();
+    for (const auto& [key, value] : require_object(chip.memory, memory.string()).items()) {
+        if (key == "hbm") {
+            read_group(require_object(value, memory.string() + ": hbm"), "hbm", memory, chip);
+        } else if (key != "name" && key != "description" && key != "constraints" && key != "row_bus_half_clocks") {
+            throw InputError(memory.string() + ": " + key,
+                             "unknown key, allowed: name, description, hbm, row_bus_half_clocks, constraints");
+        }
+    }
+}
+
 void read_file(const fs::path& file, const fs::path& configs, std::vector<fs::path>& chain, RawChip& chip) {
     std::error_code ignored;
     const fs::path canonical = fs::weakly_canonical(file, ignored);
@@ -111,6 +136,12 @@ void read_file(const fs::path& file, const fs::path& configs, std::vector<fs::pa
         object.contains("name") ? require_string(object["name"], file.string() + ": name") : file.stem().string();
     if (object.contains("description")) {
         chip.description = require_string(object["description"], file.string() + ": description");
+    }
+    if (object.contains("hbm") && object["hbm"].is_object() && object["hbm"].contains("memory")) {
+        const std::string where = file.string() + ": hbm.memory";
+        Provenance ignored_provenance;
+        const json& name = read_leaf(object["hbm"]["memory"], where, file.filename().string(), ignored_provenance);
+        read_memory(require_string(name, where), file, where, configs, chip);
     }
     read_group(object, "", file, chip);
 }
@@ -237,6 +268,17 @@ void apply_set(const std::string& set, RawChip& chip) {
     chip.values[path] = std::move(raw);
 }
 
+// Another memory replaces all that the files say of it, whatever the order of the overrides.
+void apply_memory_set(const std::vector<std::string>& sets, const fs::path& configs, RawChip& chip) {
+    const std::string key = "hbm.memory=";
+    for (const std::string& set : sets) {
+        const std::size_t equals = set.find('=');
+        if (equals != std::string::npos && without_position(set.substr(0, equals)) + "=" == key) {
+            read_memory(set.substr(equals + 1), {}, "--set hbm.memory", configs, chip);
+        }
+    }
+}
+
 // ---- from raw values to the struct ----------------------------------------------------------------------------------
 
 /// Visits the table: lists the fields.
@@ -298,6 +340,18 @@ private:
     const RawChip& chip_;
     json& values_;
 };
+
+AddressMapSpec read_map(const RawChip& chip, const fs::path& file, const fs::path& configs, const HbmSpec& hbm) {
+    const RawValue& raw = chip.values.at("hbm.address_map");
+    fs::path map;
+    try {
+        map = find_config(configs, "address_maps", hbm.address_map);
+    } catch (const InputError& error) {
+        throw InputError(raw.where, error.what());
+    }
+    const bool of_file = map.is_relative() && raw.provenance.status != "user";
+    return read_address_map(of_file ? file.parent_path() / map : map, hbm);
+}
 
 void check_complete(const RawChip& chip, const fs::path& file) {
     std::vector<std::string> missing;
@@ -388,17 +442,22 @@ private:
 
     void check_hbm_geometry() const {
         const HbmSpec& hbm = chip_.hbm;
-        require(hbm.burst_bytes == hbm.pseudo_channel_bits, "hbm.pseudo_channel_bits", hbm.pseudo_channel_bits,
-                "32: a burst is 8 beats, so its bytes are the pins");
-        const std::int64_t slice = hbm.burst_bytes * hbm.bank_groups;
-        require(hbm.granule_bytes % slice == 0, "hbm.granule_bytes", hbm.granule_bytes,
-                fmt::format("a multiple of a burst in every bank group ({})", slice));
-        const std::int64_t row_set = hbm.row_bytes * hbm.bank_groups;
-        require(row_set % hbm.granule_bytes == 0, "hbm.granule_bytes", hbm.granule_bytes,
-                fmt::format("a divisor of one row in every bank group ({})", row_set));
-        // The memory model keeps a bank's place within its group, over all ranks, in 64 bits.
-        require(hbm.banks_per_group * hbm.ranks <= 64, "hbm.banks_per_group", hbm.banks_per_group,
-                fmt::format("at most 64 banks in a group over all hbm.ranks ({})", hbm.ranks));
+        require(8 * hbm.burst_bytes == hbm.pseudo_channel_bits * hbm.transfers_per_ck * hbm.timing.nbl,
+                "hbm.pseudo_channel_bits", hbm.pseudo_channel_bits,
+                fmt::format("pins that carry {} bits in hbm.timing.nbl ({}) CK of {} transfers", 8 * hbm.burst_bytes,
+                            hbm.timing.nbl, hbm.transfers_per_ck));
+        require(hbm.granule_bytes % hbm.burst_bytes == 0, "hbm.granule_bytes", hbm.granule_bytes,
+                fmt::format("a multiple of a burst ({})", hbm.burst_bytes));
+        require(hbm.row_bytes % hbm.burst_bytes == 0, "hbm.row_bytes", hbm.row_bytes,
+                fmt::format("a multiple of a burst ({})", hbm.burst_bytes));
+        require(hbm.granule_bytes / hbm.burst_bytes <= 255, "hbm.granule_bytes", hbm.granule_bytes,
+                fmt::format("at most 255 bursts of {}", hbm.burst_bytes));
+        // The memory model keeps sets of banks in 64 bits.
+        require(hbm.bank_groups * hbm.banks_per_group * hbm.ranks <= 64, "hbm.banks_per_group", hbm.banks_per_group,
+                fmt::format("at most 64 banks in a pseudo-channel, over hbm.bank_groups ({}) and hbm.ranks ({})",
+                            hbm.bank_groups, hbm.ranks));
+        require(hbm.stacks * hbm.channels_per_stack * hbm.pseudo_channels <= 65'535, "hbm.stacks", hbm.stacks,
+                "65535 pseudo-channels in all");
         constexpr Bytes kAddressable = Bytes{1} << 40;
         require(hbm_bytes(chip_) <= kAddressable, "hbm.rows", hbm.rows,
                 fmt::format("2^40 bytes in all, and there are {}", hbm_bytes(chip_)));
@@ -415,9 +474,17 @@ private:
         at_least("nrrdl", timing.nrrdl, "nrrds", timing.nrrds);
         at_least("nfaw", timing.nfaw, "nrrds", timing.nrrds);
         at_least("nwtrl", timing.nwtrl, "nwtrs", timing.nwtrs);
-        // A burst of 8 beats takes 2 CK of the data bus.
-        require(timing.nccds >= 2, "hbm.timing.nccds", timing.nccds, "at least 2, the length of a burst");
+        at_least("nccds", timing.nccds, "nbl", timing.nbl);
+        check_controller();
         check_refresh();
+    }
+
+    void check_controller() const {
+        const HbmSpec& hbm = chip_.hbm;
+        require(hbm.write_high <= hbm.write_queue, "hbm.write_high", hbm.write_high,
+                fmt::format("at most hbm.write_queue ({})", hbm.write_queue));
+        require(hbm.write_low < hbm.write_high, "hbm.write_low", hbm.write_low,
+                fmt::format("less than hbm.write_high ({})", hbm.write_high));
     }
 
     void check_refresh() const {
@@ -458,6 +525,7 @@ ResolvedChip read_chip(const std::string& name_or_path, const std::vector<std::s
     RawChip raw;
     std::vector<fs::path> chain;
     read_file(file, configs, chain, raw);
+    apply_memory_set(sets, configs, raw);
     for (const std::string& set : sets) {
         apply_set(set, raw);
     }
@@ -467,7 +535,12 @@ ResolvedChip read_chip(const std::string& name_or_path, const std::vector<std::s
     resolved.spec.name = raw.name;
     resolved.spec.description = raw.description;
     describe(Filler{raw}, resolved.spec);
+    resolved.spec.hbm.rules = read_dram_rules(raw.memory, raw.memory_file, [&raw](const std::string& parameter) {
+        const auto found = raw.values.find("hbm.timing." + parameter);
+        return found == raw.values.end() ? nullptr : found->second.value.get_ptr<const std::int64_t*>();
+    });
     check_chip(resolved.spec, [&raw](const std::string& path) { return raw.values.at(path).where; });
+    resolved.spec.hbm.map = read_map(raw, file, configs, resolved.spec.hbm);
     resolved.values = json::object();
     describe(Writer(raw, resolved.values), resolved.spec);
     return resolved;

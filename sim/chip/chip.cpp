@@ -12,7 +12,6 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
            Scheduler& scheduler, Ledger& ledger, bool reverse)
     : sc_module(name),
       spec_(spec),
-
       ledger_(ledger),
       transport_(scheduler, packets_, spec),
       context_(spec, program, scheduler, transport_, ledger),
@@ -23,7 +22,7 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
         build_ports();
         build_clusters(reverse);
     }
-    hbm_ = std::make_unique<Hbm>(spec, scheduler, packets_, transport_, reverse);
+    hbm_ = std::make_unique<Hbm>(spec, scheduler, packets_, transport_, *this, reverse);
     if (!reverse) {
         build_clusters(reverse);
         build_ports();
@@ -118,12 +117,20 @@ void Chip::check_finished() const {
     }
 }
 
+void Chip::written(NodeId node, RecordId record, std::uint64_t activates, Cycle cycle) {
+    EnergyList energy;
+    energy.add(EnergyEvent::hbm_activate, activates);
+    const Cycle moment = cycle > 0 ? cycle - 1 : 0;
+    ledger_.book(node, energy, moment, moment);
+    context_.ended(record, cycle);
+}
+
 void Chip::finish(Cycle end) {
     hbm_->finish(end);
     EnergyList energy;
     const bool all_banks = spec_.hbm.refresh == "all_bank";
     energy.add(all_banks ? EnergyEvent::hbm_refresh_all : EnergyEvent::hbm_refresh_bank, hbm_->refreshes());
-    energy.add(EnergyEvent::hbm_standby_cycle, hbm_->geometry().pseudo_channels * end);
+    energy.add(EnergyEvent::hbm_standby_cycle, hbm_->pseudo_channels() * end);
     ledger_.book(kNoNode, energy, 0, end);
     ledger_.close(end);
 }

@@ -14,7 +14,7 @@
 
 namespace sluice::sim {
 
-class Chip final : public sc_core::sc_module {
+class Chip final : public sc_core::sc_module, public PostedWrites {
 public:
     Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const isa::Program& program,
          Scheduler& scheduler, Ledger& ledger, bool reverse);
@@ -27,6 +27,8 @@ public:
 
     /// Brings all parts to the end of the run and books what belongs to no instruction.
     void finish(Cycle end);
+
+    void written(NodeId node, RecordId record, std::uint64_t activates, Cycle cycle) override;
 
     [[nodiscard]] EngineContext& context() { return context_; }
     [[nodiscard]] const Hbm& hbm() const { return *hbm_; }

@@ -8,6 +8,8 @@
 
 #include "isa/program.hpp"
 #include "isa/units.hpp"
+#include "sim/core/critical_path.hpp"
+#include "sim/core/ledger.hpp"
 
 namespace sluice::sim {
 
@@ -16,7 +18,8 @@ struct HbmPlace {
     std::uint32_t row = 0;
     std::uint16_t pseudo_channel = 0;  ///< number on the chip
     std::uint8_t stack = 0;
-    std::uint8_t set = 0;  ///< the banks of equal number in all bank groups of one rank
+    std::uint8_t set = 0;         ///< the banks of equal number in all bank groups of one rank
+    std::uint8_t base_group = 0;  ///< first of the bank groups that the granule visits in turn
     std::uint8_t first_beat = 0;
     std::uint8_t beats = 0;
 };
@@ -31,7 +34,9 @@ struct TransferEnd {
 /// A running DMA instruction as networks and memories see it: where from and to, and what it has cost so far.
 struct Transfer {
     TransferEnd src, dst;
-    std::uint32_t issuer = 0;  ///< endpoint number of the engine, for the way of its requests
+    NodeId node = 0;              ///< plan node that it serves
+    RecordId record = kNoRecord;  ///< on the critical path's log
+    std::uint32_t issuer = 0;     ///< endpoint number of the engine, for the way of its requests
     Bytes wire_bytes = 0, src_bytes = 0, dst_bytes = 0;
     std::uint64_t cnoc_bytes = 0, gnoc_link_bytes = 0, gnoc_router_bytes = 0;
     std::uint64_t read_beats = 0, written_beats = 0, activates = 0;
@@ -135,6 +140,15 @@ public:
 
 protected:
     ~DataPort() = default;
+};
+
+/// Who is told that a posted write has reached the DRAM, which may be after its instruction is over.
+class PostedWrites {
+public:
+    virtual void written(NodeId node, RecordId record, std::uint64_t activates, Cycle cycle) = 0;
+
+protected:
+    ~PostedWrites() = default;
 };
 
 /// The network as an engine sees it. The packet is owned by the network until its last copy has landed.

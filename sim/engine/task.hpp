@@ -53,12 +53,10 @@ struct Task : Transfer {
 
     const isa::Instruction* text = nullptr;
     const std::string* where = nullptr;  ///< its label, for messages
-    NodeId node = 0;
     std::uint8_t wait_count = 0, signal_count = 0;
     std::array<SemTake, kMaxUses> waits;
     std::array<SemGive, kMaxUses> signals;
     Cause issued;  ///< by the control processor
-    RecordId record = kNoRecord;
     Cycle start = 0;
 
     // Compute: all known at issue.

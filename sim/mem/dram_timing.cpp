@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/mem/dram_timing.hpp"
+
+#include <algorithm>
+
+namespace sluice::sim {
+
+using isa::DramCommand;
+using isa::DramLevel;
+
+namespace {
+
+std::uint32_t narrow(std::int64_t value) {
+    return static_cast<std::uint32_t>(value);
+}
+
+void raise(Ck& ready, Ck at) {
+    ready = ready > at ? ready : at;
+}
+
+}  // namespace
+
+// ---- the table ------------------------------------------------------------------------------------------------------
+
+void DramTable::Updates::add(std::uint32_t to, std::uint32_t gap) {
+    for (std::uint32_t i = 0; i < size; ++i) {
+        if (list[i].to == to) {
+            list[i].gap = std::max(list[i].gap, gap);
+            return;
+        }
+    }
+    list[size++] = {to, gap};
+}
+
+DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
+    : groups(narrow(spec.bank_groups)),
+      sets(narrow(spec.banks_per_group * spec.ranks)),
+      sets_per_rank(narrow(spec.banks_per_group)),
+      ranks(narrow(spec.ranks)),
+      interleave(visits) {
+    for (const isa::DramConstraint& c : spec.rules.constraints) {
+        const auto from = static_cast<std::size_t>(c.from);
+        const auto to = static_cast<std::uint8_t>(c.to);
+        if (c.count > 1) {
+            windows_[from].push_back({c.level, static_cast<std::uint8_t>(from), to, narrow(c.gap), narrow(c.count)});
+        } else if (c.others) {
+            other_ranks_[from].add(to, narrow(c.gap));
+        } else {
+            updates_[from][static_cast<std::size_t>(c.level)].add(to, narrow(c.gap));
+        }
+    }
+    set_steps(static_cast<Ck>(spec.timing.nbl));
+}
+
+// Between commands in different bank groups only the gaps of the rank and of the pseudo-channel stand; those of a group
+// or a bank meet a run again after it has visited the others.
+void DramTable::set_steps(Ck burst) {
+    for (const bool write : {false, true}) {
+        const auto column = static_cast<std::size_t>(write ? DramCommand::write : DramCommand::read);
+        Ck step = burst;
+        Ck again = 0;
+        for (const DramLevel level :
+             {DramLevel::pseudo_channel, DramLevel::rank, DramLevel::bank_group, DramLevel::bank}) {
+            for (const Update& u : updates(column, level)) {
+                if (u.to == column) {
+                    raise(level <= DramLevel::rank ? step : again, u.gap);
+                }
+            }
+        }
+        step_[write ? 1 : 0] = step;
+        longest_[write ? 1 : 0] = again <= step * interleave ? ~std::uint32_t{0} : interleave;
+    }
+}
+
+// ---- the state ------------------------------------------------------------------------------------------------------
+
+DramTiming::DramTiming(const DramTable& table)
+    : table_(&table),
+      rank_nodes_(table.ranks),
+      group_nodes_(std::size_t{table.ranks} * table.groups),
+      bank_nodes_(std::size_t{table.sets} * table.groups) {
+    const Bank last = table.sets * table.groups - 1;
+    for (std::size_t command = 0; command < isa::kDramCommands; ++command) {
+        for (const DramTable::Window& window : table.windows(command)) {
+            const std::size_t parts = part(window.level, last) + 1;
+            histories_[command].push_back(
+                {std::vector<Ck>(parts * window.count, 0), std::vector<std::uint32_t>(parts, 0)});
+        }
+    }
+}
+
+std::uint32_t DramTiming::part(DramLevel level, Bank bank) const {
+    const std::uint32_t rank = bank / table_->groups / table_->sets_per_rank;
+    switch (level) {
+        case DramLevel::pseudo_channel: return 0;
+        case DramLevel::rank: return rank;
+        case DramLevel::bank_group: return rank * table_->groups + bank % table_->groups;
+        case DramLevel::bank: break;
+    }
+    return bank;
+}
+
+DramTiming::Node& DramTiming::node(DramLevel level, Bank bank) {
+    switch (level) {
+        case DramLevel::pseudo_channel: return channel_;
+        case DramLevel::rank: return rank_nodes_[part(level, bank)];
+        case DramLevel::bank_group: return group_nodes_[part(level, bank)];
+        case DramLevel::bank: break;
+    }
+    return bank_nodes_[bank];
+}
+
+Ck DramTiming::earliest_for_all(DramCommand command) const {
+    const std::size_t c = index(command);
+    Ck ready = channel_.ready[c];
+    for (const auto* nodes : {&rank_nodes_, &group_nodes_, &bank_nodes_}) {
+        for (const Node& n : *nodes) {
+            raise(ready, n.ready[c]);
+        }
+    }
+    return ready;
+}
+
+Ck DramTiming::earliest(const ColumnRun& run) const {
+    const std::size_t c = index(run.write ? DramCommand::write : DramCommand::read);
+    const std::uint32_t rank = run.set / table_->sets_per_rank;
+    const Node* groups = &group_nodes_[rank * table_->groups + run.base];
+    const Node* banks = &bank_nodes_[run.set * table_->groups + run.base];
+    const Ck step = table_->step(run.write);
+    const std::uint32_t visits = std::min(run.count, table_->interleave);
+    Ck first = latest(channel_.ready[c], rank_nodes_[rank].ready[c]);
+    std::uint32_t group = run.first % table_->interleave;
+    Ck before = 0;
+    for (std::uint32_t i = 0; i < visits; ++i) {
+        const Ck ready = latest(groups[group].ready[c], banks[group].ready[c]);
+        if (ready > first + before) {
+            first = ready - before;
+        }
+        before += step;
+        group = group + 1 == table_->interleave ? 0 : group + 1;
+    }
+    return first;
+}
+
+void DramTiming::update(Node& node, DramCommand from, DramLevel level, Ck at) {
+    for (const DramTable::Update& u : table_->updates(index(from), level)) {
+        raise(node.ready[u.to], at + u.gap);
+    }
+}
+
+void DramTiming::update_other_ranks(DramCommand from, std::uint32_t rank, Ck at) {
+    for (const DramTable::Update& u : table_->updates_of_other_ranks(index(from))) {
+        for (std::uint32_t r = 0; r < table_->ranks; ++r) {
+            if (r != rank) {
+                raise(rank_nodes_[r].ready[u.to], at + u.gap);
+            }
+        }
+    }
+}
+
+void DramTiming::push_windows(DramCommand from, Bank bank, Ck at) {
+    const std::vector<DramTable::Window>& windows = table_->windows(index(from));
+    for (std::size_t w = 0; w < windows.size(); ++w) {
+        const DramTable::Window& window = windows[w];
+        History& history = histories_[index(from)][w];
+        const std::uint32_t p = part(window.level, bank);
+        std::uint32_t& oldest = history.oldest[p];
+        Ck* ring = &history.times[std::size_t{p} * window.count];
+        ring[oldest] = at + window.gap;
+        oldest = oldest + 1 == window.count ? 0 : oldest + 1;
+        raise(node(window.level, bank).ready[window.to], ring[oldest]);
+    }
+}
+
+void DramTiming::issue(DramCommand command, Bank bank, Ck at) {
+    const std::uint32_t rank = part(DramLevel::rank, bank);
+    update(bank_nodes_[bank], command, DramLevel::bank, at);
+    update(group_nodes_[part(DramLevel::bank_group, bank)], command, DramLevel::bank_group, at);
+    update(rank_nodes_[rank], command, DramLevel::rank, at);
+    update(channel_, command, DramLevel::pseudo_channel, at);
+    update_other_ranks(command, rank, at);
+    push_windows(command, bank, at);
+}
+
+void DramTiming::issue_for_all(DramCommand command, Ck at) {
+    update(channel_, command, DramLevel::pseudo_channel, at);
+    for (Node& n : rank_nodes_) {
+        update(n, command, DramLevel::rank, at);
+    }
+    for (Node& n : group_nodes_) {
+        update(n, command, DramLevel::bank_group, at);
+    }
+    for (Node& n : bank_nodes_) {
+        update(n, command, DramLevel::bank, at);
+    }
+}
+
+void DramTiming::issue(const ColumnRun& run, Ck at) {
+    const DramCommand command = run.write ? DramCommand::write : DramCommand::read;
+    const std::uint32_t rank = run.set / table_->sets_per_rank;
+    Node* groups = &group_nodes_[rank * table_->groups + run.base];
+    Node* banks = &bank_nodes_[run.set * table_->groups + run.base];
+    const Ck step = table_->step(run.write);
+    // The last `visits` commands are the last in their bank groups.
+    const std::uint32_t visits = std::min(run.count, table_->interleave);
+    Ck when = at + (run.count - visits) * step;
+    std::uint32_t group = (run.first + run.count - visits) % table_->interleave;
+    for (std::uint32_t i = 0; i < visits; ++i) {
+        update(banks[group], command, DramLevel::bank, when);
+        update(groups[group], command, DramLevel::bank_group, when);
+        when += step;
+        group = group + 1 == table_->interleave ? 0 : group + 1;
+    }
+    const Ck last = when - step;
+    update(rank_nodes_[rank], command, DramLevel::rank, last);
+    update(channel_, command, DramLevel::pseudo_channel, last);
+    update_other_ranks(command, rank, last);
+}
+
+}  // namespace sluice::sim

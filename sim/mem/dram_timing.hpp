@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a timing standard allows on one pseudo-channel, in cycles of the memory's own clock (CK). The table of
+// constraints is compiled into "earliest next" times for every command in every bank, bank group, rank and in the
+// pseudo-channel. A column *run* is a train of equal column commands, as dense as the data bus allows, that visit bank
+// groups in turn; the last command in each part decides what may follow, so that a run costs no more than its banks.
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "isa/chip_spec.hpp"
+
+namespace sluice::sim {
+
+/// Cycles of the memory's clock.
+using Ck = std::uint64_t;
+constexpr Ck kNever = ~Ck{0};
+
+constexpr std::size_t kMaxBankGroups = 8;
+constexpr std::uint32_t kNoRow = ~std::uint32_t{0};
+
+/// A bank of a pseudo-channel: number = set * bank groups + group, where the sets count through the ranks.
+using Bank = std::uint32_t;
+
+/// A train of column commands: command i goes to bank group base + (first + i) mod interleave.
+struct ColumnRun {
+    std::uint32_t set = 0;
+    std::uint32_t base = 0;
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+    bool write = false;
+};
+
+/// A table of constraints, compiled: what a command holds up. One for all pseudo-channels of a chip.
+class DramTable {
+public:
+    /// `interleave`: bank groups that a granule visits in turn.
+    DramTable(const isa::HbmSpec& spec, std::uint32_t interleave);
+
+    struct Update {
+        std::uint32_t to;
+        std::uint32_t gap;
+    };
+    /// `count` commands `from` make a window.
+    struct Window {
+        isa::DramLevel level;
+        std::uint8_t from, to;
+        std::uint32_t gap, count;
+    };
+    static constexpr std::size_t kMostUpdates = isa::kDramCommands;
+    struct Updates {
+        std::uint32_t size = 0;
+        std::array<Update, kMostUpdates> list{};  ///< one for each command held up: the longest gap
+
+        void add(std::uint32_t to, std::uint32_t gap);
+        [[nodiscard]] const Update* begin() const { return list.data(); }
+        [[nodiscard]] const Update* end() const { return list.data() + size; }
+    };
+
+    [[nodiscard]] const Updates& updates(std::size_t command, isa::DramLevel level) const {
+        return updates_[command][static_cast<std::size_t>(level)];
+    }
+    [[nodiscard]] const Updates& updates_of_other_ranks(std::size_t command) const { return other_ranks_[command]; }
+    [[nodiscard]] const std::vector<Window>& windows(std::size_t command) const { return windows_[command]; }
+    /// CK between the commands of a run.
+    [[nodiscard]] Ck step(bool write) const { return step_[write ? 1 : 0]; }
+    /// The most commands that a run may have: any number if its bank groups recover while the others are visited, else
+    /// one each.
+    [[nodiscard]] std::uint32_t longest_run(bool write) const { return longest_[write ? 1 : 0]; }
+
+    std::uint32_t groups, sets, sets_per_rank, ranks, interleave;
+
+private:
+    void set_steps(Ck burst);
+
+    std::array<Ck, 2> step_{};
+    std::array<std::uint32_t, 2> longest_{};
+    std::array<std::array<Updates, isa::kDramLevels>, isa::kDramCommands> updates_{};
+    std::array<Updates, isa::kDramCommands> other_ranks_{};
+    std::array<std::vector<Window>, isa::kDramCommands> windows_;
+};
+
+/// The state of one pseudo-channel.
+class DramTiming {
+public:
+    explicit DramTiming(const DramTable& table);
+
+    [[nodiscard]] Ck earliest(isa::DramCommand command, Bank bank) const {
+        const std::size_t c = index(command);
+        const std::uint32_t set = bank / table_->groups;
+        const std::uint32_t rank = set / table_->sets_per_rank;
+        const std::uint32_t group = rank * table_->groups + bank % table_->groups;
+        return latest(latest(channel_.ready[c], rank_nodes_[rank].ready[c]),
+                      latest(group_nodes_[group].ready[c], bank_nodes_[bank].ready[c]));
+    }
+    /// No such command is allowed earlier in any bank.
+    [[nodiscard]] Ck gate(isa::DramCommand command) const { return channel_.ready[index(command)]; }
+    /// For a command to the whole pseudo-channel: no bank forbids it.
+    [[nodiscard]] Ck earliest_for_all(isa::DramCommand command) const;
+    /// Earliest first command of a run such that all of its commands are allowed.
+    [[nodiscard]] Ck earliest(const ColumnRun& run) const;
+
+    void issue(isa::DramCommand command, Bank bank, Ck at);
+    void issue_for_all(isa::DramCommand command, Ck at);
+    void issue(const ColumnRun& run, Ck at);
+
+    [[nodiscard]] const DramTable& table() const { return *table_; }
+
+private:
+    struct alignas(64) Node {
+        std::array<Ck, isa::kDramCommands> ready{};
+    };
+    /// A ring of the last times + gap of a window, for each part of its level.
+    struct History {
+        std::vector<Ck> times;
+        std::vector<std::uint32_t> oldest;
+    };
+
+    static Ck latest(Ck a, Ck b) { return a > b ? a : b; }
+    static std::size_t index(isa::DramCommand command) { return static_cast<std::size_t>(command); }
+    [[nodiscard]] std::uint32_t part(isa::DramLevel level, Bank bank) const;
+    [[nodiscard]] Node& node(isa::DramLevel level, Bank bank);
+    void update(Node& node, isa::DramCommand from, isa::DramLevel level, Ck at);
+    void update_other_ranks(isa::DramCommand from, std::uint32_t rank, Ck at);
+    void push_windows(isa::DramCommand from, Bank bank, Ck at);
+
+    const DramTable* table_;
+    Node channel_;
+    std::vector<Node> rank_nodes_, group_nodes_, bank_nodes_;
+    std::array<std::vector<History>, isa::kDramCommands> histories_;  ///< as DramTable::windows
+};
+
+}  // namespace sluice::sim
