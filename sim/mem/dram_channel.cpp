@@ -90,10 +90,9 @@ Ck DramChannel::next() {
             first = std::min(first, std::max(waiting_[d].front().arrival, tick_));
         }
     }
-    for (std::size_t p = 0; p < channels_.size(); ++p) {
-        PseudoChannel& pc = channels_[p];
+    for (PseudoChannel& pc : channels_) {
         if (pc.column_stale) {
-            choose_column(pc, p);
+            choose_column(pc);
         }
         refresh_row_choice(pc);
         first = std::min(std::min(first, pc.column.at), std::min(pc.row.at, next_look(pc)));
@@ -110,10 +109,9 @@ void DramChannel::step(Ck now) {
             look_for_refresh(pc, now);
         }
     }
-    const std::size_t slot = channels_.size() == 1 ? 0 : now % channels_.size();
-    PseudoChannel& turn_of = channels_[slot];
+    PseudoChannel& turn_of = channels_[channels_.size() == 1 ? 0 : now % channels_.size()];
     if (turn_of.column_stale) {
-        choose_column(turn_of, slot);
+        choose_column(turn_of);
     }
     if (turn_of.column.at == now) {
         start_run(turn_of, now);
@@ -121,7 +119,7 @@ void DramChannel::step(Ck now) {
     PseudoChannel* chosen = nullptr;
     for (PseudoChannel& pc : channels_) {
         refresh_row_choice(pc);
-        if (pc.row.at == now && (chosen == nullptr || pc.row.before(chosen->row))) {
+        if (pc.row.at == now && (chosen == nullptr || before(pc.row, chosen->row))) {
             chosen = &pc;
         }
     }
@@ -154,20 +152,21 @@ void DramChannel::admit(Ck now) {
     }
 }
 
-std::uint8_t DramChannel::groups_of(const DramRequest& request, std::uint32_t from) const {
-    std::uint32_t mask = 0;
-    const std::uint32_t end = std::min<std::uint32_t>(request.bursts, from + table_.interleave);
-    for (std::uint32_t j = from; j < end; ++j) {
-        mask |= 1U << (request.base + (request.first + j) % table_.interleave);
+// The bank groups of `left` bursts from bank group base + next on.
+std::uint8_t DramChannel::groups_of(const DramRequest& request, std::uint32_t next, std::uint32_t left) const {
+    const std::uint32_t all = (1U << table_.interleave) - 1;
+    if (left >= table_.interleave) {
+        return static_cast<std::uint8_t>(all << request.base);
     }
-    return static_cast<std::uint8_t>(mask);
+    const std::uint32_t run = ((1U << left) - 1) << next;
+    return static_cast<std::uint8_t>(((run & all) | run >> table_.interleave) << request.base);
 }
 
 // Of a bank among those of the bursts that are left.
 std::uint8_t DramChannel::position_of(const Entry& entry, std::uint32_t group) const {
-    const DramRequest& r = entry.request;
-    const std::uint32_t next = (r.first + r.bursts - entry.left) % table_.interleave;
-    return static_cast<std::uint8_t>((group - r.base + table_.interleave - next) % table_.interleave);
+    const std::uint32_t offset = group - entry.request.base;
+    return static_cast<std::uint8_t>(offset >= entry.next ? offset - entry.next
+                                                          : offset + table_.interleave - entry.next);
 }
 
 DramChannel::Slot DramChannel::oldest(const Queue& queue) const {
@@ -196,7 +195,9 @@ void DramChannel::enter(const DramRequest& request) {
     Queue& queue = pc.queues[d];
     Queue::Ends& ends = queue.sets[request.set];
     Entry& entry = entries_[slot];
-    entry = {request, next_sequence_++, 0, 0, ends.youngest, kNone, groups_of(request, 0), 0, request.bursts, false};
+    entry = {request, next_sequence_++, 0, 0, ends.youngest, kNone, 0, 0, request.bursts, 0, false};
+    entry.next = static_cast<std::uint8_t>(request.first % table_.interleave);
+    entry.mask = groups_of(request, entry.next, request.bursts);
     (ends.youngest == kNone ? ends.oldest : entries_[ends.youngest].younger) = slot;
     ends.youngest = slot;
     for_each_bit(entry.mask, [&](std::uint32_t group) {
@@ -212,11 +213,33 @@ void DramChannel::enter(const DramRequest& request) {
             (bank.row == kNoRow ? queue.claimed_closed : queue.claimed_open) |= bit(number);
         }
     });
+    look_who_keeps(pc, d, request.set);
     entry.hit_at_arrival = entry.hit();
-    (entry.hit() ? queue.hits : queue.misses).push_back(slot);
-    pc.column_stale = pc.column_stale || entry.hit();
-    pc.row_stale = true;
+    if (entry.hit()) {
+        becomes_hit(pc, d, slot);
+    } else {
+        queue.misses.push_back(slot);
+    }
+    offer_rows(pc, d, request.set);
     sizes_changed();
+}
+
+// A new request brings a row command forward, or keeps a row that was about to be closed.
+void DramChannel::offer_rows(PseudoChannel& pc, std::size_t d, std::uint32_t set) {
+    const Queue& queue = pc.queues[d];
+    const bool counts = d == direction() || prepared_;
+    const bool closing = pc.precharge.at != kNever && (banks_of(set) >> pc.precharge.bank & 1U) != 0;
+    if (closing || closes_pages_ || (counts && (queue.claimed_open & banks_of(set)) != 0)) {
+        pc.precharge_stale = true;
+    }
+    // A claim of the direction stands before one of the other.
+    if (counts && (queue.claimed_closed & banks_of(set)) != 0) {
+        pc.activate_stale = true;
+        pc.precharge_stale = pc.precharge_stale || prepared_;
+    }
+    if (counts && (queue.claimed_open & banks_of(set)) != 0) {
+        pc.activate_stale = pc.activate_stale || prepared_;
+    }
 }
 
 void DramChannel::leave(PseudoChannel& pc, Slot slot) {
@@ -249,7 +272,7 @@ void DramChannel::turn() {
     draining_ = writing_ && full;
     ++turns_;
     for (PseudoChannel& pc : channels_) {
-        pc.column_stale = pc.row_stale = true;
+        pc.column_stale = pc.precharge_stale = pc.activate_stale = true;
     }
     prepared_ = preparing();
 }
@@ -262,7 +285,7 @@ void DramChannel::sizes_changed() {
     if (preparing() != prepared_) {
         prepared_ = !prepared_;
         for (PseudoChannel& pc : channels_) {
-            pc.row_stale = true;
+            pc.precharge_stale = pc.activate_stale = true;
         }
     }
 }
@@ -271,38 +294,88 @@ void DramChannel::sizes_changed() {
 
 ColumnRun DramChannel::run_of(const Entry& entry) const {
     const DramRequest& r = entry.request;
-    const std::uint32_t done = r.bursts - entry.left;
-    return {r.set, r.base, r.first + done, std::min<std::uint32_t>(entry.left, table_.longest_run(r.write)), r.write};
+    return {r.set, r.base, entry.next, std::min<std::uint32_t>(entry.left, table_.longest_run(r.write)), r.write};
 }
 
-void DramChannel::choose_column(PseudoChannel& pc, std::size_t number) {
+// The next CK in which the column bus is this pseudo-channel's.
+Ck DramChannel::in_slot(const PseudoChannel& pc, Ck at) const {
+    const std::size_t slots = channels_.size();
+    if (slots == 1) {
+        return at;
+    }
+    const auto own = static_cast<Ck>(&pc - channels_.data());
+    return slots == 2 ? at + ((at ^ own) & 1U) : at + (own + slots - at % slots) % slots;
+}
+
+// No hit can start before this.
+Ck DramChannel::soonest_column(const PseudoChannel& pc) const {
+    const Queue& queue = pc.queues[direction()];
+    const DramCommand command = writing_ ? DramCommand::write : DramCommand::read;
+    Ck soonest = kNever;
+    for (std::uint32_t rank = 0; rank < table_.ranks; ++rank) {
+        if (queue.hits_of_rank[rank] != 0) {
+            soonest = std::min(soonest, pc.timing.gate(command, rank));
+        }
+    }
+    return in_slot(pc, std::max(soonest, tick_));
+}
+
+void DramChannel::choose_column(PseudoChannel& pc) {
     pc.column_stale = false;
     pc.column = {};
     const Queue& queue = pc.queues[direction()];
     if (queue.hits.empty() || pc.refresh.all_under_way) {
         return;
     }
-    const std::size_t slots = channels_.size();
-    const auto align = [slots, number](Ck at) { return slots == 1 ? at : at + (number + slots - at % slots) % slots; };
-    const Ck soonest = align(std::max(pc.timing.gate(writing_ ? DramCommand::write : DramCommand::read), tick_));
-    const std::size_t candidates = aged(queue, queue.hits.front()) ? 1 : queue.hits.size();
-    for (std::size_t i = 0; i < candidates; ++i) {
-        const Ck at = align(std::max(pc.timing.earliest(run_of(entries_[queue.hits[i]])), tick_));
-        if (at < pc.column.at) {
-            pc.column = {at, i};
-            if (at == soonest) {
-                return;
-            }
+    if (aged(queue, queue.hits.front())) {
+        offer_column(pc, queue.hits.front());
+        return;
+    }
+    const Ck soonest = soonest_column(pc);
+    for (const Slot slot : queue.hits) {
+        offer_column(pc, slot);
+        if (pc.column.at == soonest) {
+            return;
         }
     }
 }
 
+void DramChannel::offer_column(PseudoChannel& pc, Slot slot) {
+    const Ck at = in_slot(pc, std::max(pc.timing.earliest(run_of(entries_[slot])), tick_));
+    if (at < pc.column.at || (at == pc.column.at && entries_[slot].sequence < entries_[pc.column.slot].sequence)) {
+        pc.column = {at, slot};
+    }
+}
+
+// A hit more can only bring the choice forward; unless an aged one is alone in question.
+void DramChannel::becomes_hit(PseudoChannel& pc, std::size_t d, Slot slot) {
+    Queue& queue = pc.queues[d];
+    insert_by_age(queue.hits, slot);
+    ++queue.hits_of_rank[entries_[slot].request.set / table_.sets_per_rank];
+    if (d != direction() || pc.column_stale || pc.refresh.all_under_way) {
+        return;
+    }
+    if (aged(queue, queue.hits.front())) {
+        pc.column_stale = true;
+    } else {
+        offer_column(pc, slot);
+    }
+}
+
+void DramChannel::no_longer_hit(PseudoChannel& pc, std::size_t d, Slot slot) {
+    Queue& queue = pc.queues[d];
+    queue.hits.erase(std::find(queue.hits.begin(), queue.hits.end(), slot));
+    --queue.hits_of_rank[entries_[slot].request.set / table_.sets_per_rank];
+    pc.column_stale = true;
+}
+
 void DramChannel::start_run(PseudoChannel& pc, Ck now) {
     Queue& queue = pc.queues[direction()];
-    const Slot slot = queue.hits[pc.column.position];
+    const Slot slot = pc.column.slot;
     Entry& entry = entries_[slot];
     if (const Slot first = oldest(queue); first != slot) {
-        ++entries_[first].passed_over;
+        // An aged request may close rows that others keep.
+        pc.precharge_stale = ++entries_[first].passed_over >= age_limit_ || pc.precharge_stale;
     }
     entry.passed_over = 0;
     const ColumnRun run = run_of(entry);
@@ -316,10 +389,21 @@ void DramChannel::start_run(PseudoChannel& pc, Ck now) {
     }
     (writing_ ? pc.counts.written_bursts : pc.counts.read_bursts) += run.count;
     entry.left = static_cast<std::uint8_t>(entry.left - run.count);
+    entry.next = static_cast<std::uint8_t>((entry.next + run.count) % table_.interleave);
     shrink(pc, entry);
-    pc.column_stale = pc.row_stale = pc.refresh.check = true;
+    pc.column_stale = pc.refresh.check = true;
+    // Its banks may be precharged later than before, and by others.
+    const std::uint64_t claimed = pc.queues[kRead].claimed_open | pc.queues[kWrite].claimed_open;
+    const DramCommand command = writing_ ? DramCommand::write : DramCommand::read;
+    if ((claimed & banks_of(run.set)) != 0 || pc.refresh.target >= 0 || closes_pages_ ||
+        table_.holds_up_others(command, DramCommand::precharge)) {
+        pc.precharge_stale = true;
+    }
+    if (table_.holds_up_others(command, DramCommand::activate)) {
+        pc.activate_stale = true;
+    }
     if (entry.left == 0) {
-        queue.hits.erase(queue.hits.begin() + static_cast<std::ptrdiff_t>(pc.column.position));
+        no_longer_hit(pc, direction(), slot);
         ++pc.counts.requests;
         pc.counts.hits += entry.hit_at_arrival ? 1 : 0;
         leave(pc, slot);
@@ -330,8 +414,7 @@ void DramChannel::start_run(PseudoChannel& pc, Ck now) {
 
 // Gives up the banks that the bursts left do not need.
 void DramChannel::shrink(PseudoChannel& pc, Entry& entry) {
-    const std::uint8_t mask =
-        entry.left == 0 ? std::uint8_t{0} : groups_of(entry.request, entry.request.bursts - entry.left);
+    const std::uint8_t mask = groups_of(entry.request, entry.next, entry.left);
     for_each_bit(static_cast<std::uint8_t>(entry.mask & ~mask), [&](std::uint32_t group) {
         const Bank number = entry.request.set * table_.groups + group;
         BankState& bank = pc.banks[number];
@@ -341,35 +424,70 @@ void DramChannel::shrink(PseudoChannel& pc, Entry& entry) {
         }
     });
     entry.mask = entry.open = mask;
+    look_who_keeps(pc, direction(), entry.request.set);
 }
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
+bool DramChannel::before(const RowChoice& a, const RowChoice& b) const {
+    if (a.priority != b.priority) {
+        return a.priority < b.priority;
+    }
+    if (a.sequence != b.sequence || a.slot == kNone) {
+        return a.sequence < b.sequence;
+    }
+    return position_of(entries_[a.slot], a.bank % table_.groups) <
+           position_of(entries_[b.slot], b.bank % table_.groups);
+}
+
 void DramChannel::offer(RowChoice& best, RowChoice choice) const {
     choice.at = std::max(choice.at, std::max(row_free_, tick_));
-    if (choice.at < best.at || (choice.at == best.at && choice.before(best))) {
+    if (choice.at < best.at || (choice.at == best.at && before(choice, best))) {
         best = choice;
     }
 }
 
+inline void DramChannel::offer_for(RowChoice& best, const PseudoChannel& pc, Priority priority, DramCommand command,
+                                   Slot slot, Bank bank) const {
+    const Ck at = std::max(pc.timing.earliest(command, bank), std::max(row_free_, tick_));
+    if (at <= best.at) {
+        offer(best, {at, priority, command, slot, bank, entries_[slot].sequence});
+    }
+}
+
+// Precharges and activates are chosen apart: one seldom changes what is best of the other.
 void DramChannel::choose_row(PseudoChannel& pc) {
-    pc.row_stale = false;
-    pc.row = {};
-    choose_refresh_command(pc, pc.row);
-    if (pc.refresh.all_under_way) {
-        return;
-    }
     const std::size_t d = direction();
-    choose_precharge(pc, d, kDirection, 0, pc.row);
-    choose_activate(pc, d, kDirection, 0, pc.row);
-    if (closes_pages_) {
-        choose_page_closing(pc, pc.row);
+    const bool blocked = pc.refresh.all_under_way;
+    const std::uint64_t claimed = pc.queues[d].claimed_open | pc.queues[d].claimed_closed;
+    if (pc.precharge_stale || pc.precharge.at < row_free_) {
+        pc.precharge_stale = false;
+        pc.precharge = {};
+        choose_refresh_command(pc, pc.precharge);
+        if (!blocked) {
+            choose_precharge(pc, d, kDirection, 0, pc.precharge);
+            if (closes_pages_) {
+                choose_page_closing(pc, pc.precharge);
+            }
+            if (prepared_) {
+                choose_precharge(pc, 1 - d, kPrepare, claimed, pc.precharge);
+            }
+        }
     }
-    if (prepared_) {
-        const std::uint64_t claimed = pc.queues[d].claimed_open | pc.queues[d].claimed_closed;
-        choose_precharge(pc, 1 - d, kPrepare, claimed, pc.row);
-        choose_activate(pc, 1 - d, kPrepare, claimed, pc.row);
+    if (pc.activate_stale || pc.activate.at < row_free_) {
+        pc.activate_stale = false;
+        pc.activate = {};
+        if (!blocked) {
+            choose_activate(pc, d, kDirection, 0, pc.activate);
+            if (prepared_) {
+                choose_activate(pc, 1 - d, kPrepare, claimed, pc.activate);
+            }
+        }
     }
+    const bool first =
+        pc.activate.at < pc.precharge.at ||
+        (pc.activate.at == pc.precharge.at && pc.activate.at != kNever && before(pc.activate, pc.precharge));
+    pc.row = first ? pc.activate : pc.precharge;
 }
 
 void DramChannel::choose_refresh_command(PseudoChannel& pc, RowChoice& best) const {
@@ -389,60 +507,77 @@ void DramChannel::choose_refresh_command(PseudoChannel& pc, RowChoice& best) con
 
 void DramChannel::choose_precharge(const PseudoChannel& pc, std::size_t d, Priority priority, std::uint64_t except,
                                    RowChoice& best) const {
-    for_each_bit(pc.queues[d].claimed_open & ~except, [&](Bank bank) {
+    const Queue& queue = pc.queues[d];
+    std::uint64_t kept = queue.kept;
+    if (kept != 0 && !queue.misses.empty() && aged(queue, queue.misses.front())) {
+        const DramRequest& request = entries_[queue.misses.front()].request;
+        for_each_bit(entries_[queue.misses.front()].mask,
+                     [&](std::uint32_t group) { kept &= ~bit(request.set * table_.groups + group); });
+    }
+    for_each_bit(queue.claimed_open & ~except & (priority == kPrepare ? ~std::uint64_t{0} : ~kept), [&](Bank bank) {
         const BankState& state = pc.banks[bank];
-        const Slot slot = state.claim[d];
-        if (priority == kPrepare ? state.hits[0] + state.hits[1] > 0
-                                 : state.hits[d] > 0 && !may_take(pc.queues[d], slot, bank, state.row)) {
-            return;
+        if (priority != kPrepare || state.hits[0] + state.hits[1] == 0) {
+            offer_for(best, pc, priority, DramCommand::precharge, state.claim[d], bank);
         }
-        const Entry& entry = entries_[slot];
-        offer(best, {pc.timing.earliest(DramCommand::precharge, bank), priority,
-                     position_of(entry, bank % table_.groups), DramCommand::precharge, slot, bank, entry.sequence});
     });
 }
 
-// Whether a claim may close a row that other requests want: not if one of them is older, so that two requests cannot
-// wait for each other, nor if one is ready, unless the claim has waited too long.
-bool DramChannel::may_take(const Queue& queue, Slot claim, Bank bank, std::uint32_t row) const {
-    if (aged(queue, claim)) {
-        return true;
-    }
+// Whether other requests keep the open row from a claim: one that is older, so that two requests cannot wait for each
+// other, or one that is ready.
+bool DramChannel::kept(const Queue& queue, Slot claim, Bank bank, std::uint32_t row) const {
     const std::uint32_t group = bank % table_.groups;
     for (Slot slot = queue.sets[bank / table_.groups].oldest; slot != kNone; slot = entries_[slot].younger) {
         const Entry& entry = entries_[slot];
         const bool wants = entry.request.row == row && (entry.open >> group & 1U) != 0;
         if (wants && (entry.hit() || entry.sequence < entries_[claim].sequence)) {
-            return false;
+            return true;
         }
     }
-    return true;
+    return false;
 }
 
-// In order of age, so that the search may end at the first that is allowed as soon as any can be.
+// After anything that changes the requests or the rows of a set.
+void DramChannel::look_who_keeps(PseudoChannel& pc, std::size_t d, std::uint32_t set) {
+    Queue& queue = pc.queues[d];
+    const std::uint64_t banks = banks_of(set);
+    queue.kept &= ~banks;
+    for_each_bit(queue.claimed_open & banks, [&](Bank bank) {
+        const BankState& state = pc.banks[bank];
+        if (state.hits[d] > 0 && kept(queue, state.claim[d], bank, state.row)) {
+            queue.kept |= bit(bank);
+        }
+    });
+}
+
+// Where many wait, in order of age, so that the search may end at the first that is allowed as soon as any can be.
 void DramChannel::choose_activate(const PseudoChannel& pc, std::size_t d, Priority priority, std::uint64_t except,
                                   RowChoice& best) const {
     const Queue& queue = pc.queues[d];
     std::uint64_t left = queue.claimed_closed & ~except;
+    if (pc.refresh.target >= 0) {
+        left &= ~bit(static_cast<Bank>(pc.refresh.target));
+    }
     const Ck soonest = std::max(pc.timing.gate(DramCommand::activate), std::max(row_free_, tick_));
-    if (best.at < soonest) {
+    if (left == 0 || best.at < soonest) {
+        return;
+    }
+    constexpr int kFew = 4;
+    if (std::popcount(left) <= kFew) {
+        for_each_bit(left, [&](Bank bank) {
+            offer_for(best, pc, priority, DramCommand::activate, pc.banks[bank].claim[d], bank);
+        });
         return;
     }
     for (std::size_t i = 0; i < queue.misses.size() && left != 0; ++i) {
         const Slot slot = queue.misses[i];
         const Entry& entry = entries_[slot];
+        const std::uint64_t wanted = std::uint64_t{entry.mask} << entry.request.set * table_.groups;
         bool found = false;
-        for_each_bit(static_cast<std::uint8_t>(entry.mask & ~entry.open), [&](std::uint32_t group) {
-            const Bank bank = entry.request.set * table_.groups + group;
-            if ((left & bit(bank)) == 0 || pc.banks[bank].claim[d] != slot) {
-                return;
-            }
-            left &= ~bit(bank);
-            if (pc.refresh.target != static_cast<std::int32_t>(bank)) {
-                const Ck at = pc.timing.earliest(DramCommand::activate, bank);
-                found = found || at <= soonest;
-                offer(best,
-                      {at, priority, position_of(entry, group), DramCommand::activate, slot, bank, entry.sequence});
+        for_each_bit(left & wanted, [&](Bank bank) {
+            if (pc.banks[bank].claim[d] == slot) {
+                left &= ~bit(bank);
+                offer_for(best, pc, priority, DramCommand::activate, slot, bank);
+                found = found || (best.at == soonest && best.slot == slot);
             }
         });
         if (found) {
@@ -456,14 +591,13 @@ void DramChannel::choose_page_closing(const PseudoChannel& pc, RowChoice& best) 
         const BankState& state = pc.banks[bank];
         if (state.hits[kRead] == 0 && state.hits[kWrite] == 0) {
             const Ck at = std::max(pc.timing.earliest(DramCommand::precharge, bank), state.used + page_timeout_);
-            offer(best, {at, kPage, 0, DramCommand::precharge, kNone, bank, number_of(pc) * banks_ + bank});
+            offer(best, {at, kPage, DramCommand::precharge, kNone, bank, number_of(pc) * banks_ + bank});
         }
     });
 }
 
 void DramChannel::issue_row(PseudoChannel& pc, const RowChoice& choice, Ck now) {
     row_free_ = now + row_bus_[static_cast<std::size_t>(choice.command)];
-    pc.row_stale = true;
     switch (choice.command) {
         case DramCommand::activate: {
             Entry& entry = entries_[choice.slot];
@@ -473,17 +607,20 @@ void DramChannel::issue_row(PseudoChannel& pc, const RowChoice& choice, Ck now) 
             pc.timing.issue(choice.command, choice.bank, now);
             open(pc, choice.bank, entry.request.row);
             pc.banks[choice.bank].used = now;
+            after_activate(pc, choice.bank);
             return;
         }
         case DramCommand::precharge:
             note(pc, choice.command, now, choice.bank, pc.banks[choice.bank].row);
             pc.timing.issue(choice.command, choice.bank, now);
             close(pc, choice.bank);
+            after_precharge(pc, choice.bank);
             return;
         case DramCommand::precharge_all:
             note(pc, choice.command, now, 0, 0);
             pc.timing.issue_for_all(choice.command, now);
             for_each_bit(pc.open, [&](Bank bank) { close(pc, bank); });
+            pc.precharge_stale = pc.activate_stale = true;
             return;
         case DramCommand::refresh_bank:
             note(pc, choice.command, now, choice.bank, 0);
@@ -505,6 +642,28 @@ void DramChannel::issue_row(PseudoChannel& pc, const RowChoice& choice, Ck now) 
             return;
         case DramCommand::read:
         case DramCommand::write: return;
+    }
+}
+
+// The best precharge stands unless it lies in the set, or the bank has a new one to offer.
+void DramChannel::after_activate(PseudoChannel& pc, Bank bank) {
+    pc.activate_stale = true;
+    const std::uint64_t set = banks_of(bank / table_.groups);
+    const std::uint64_t claimed = pc.queues[kRead].claimed_open | pc.queues[kWrite].claimed_open;
+    pc.precharge_stale = pc.precharge_stale || (claimed & bit(bank)) != 0 || (set >> pc.precharge.bank & 1U) != 0 ||
+                         pc.refresh.target >= 0 || closes_pages_ || prepared_ ||
+                         table_.holds_up_others(DramCommand::activate, DramCommand::precharge);
+}
+
+// The best activate stands, or gives way to one of the bank that was closed.
+void DramChannel::after_precharge(PseudoChannel& pc, Bank bank) {
+    pc.precharge_stale = true;
+    const std::size_t d = direction();
+    pc.activate_stale =
+        pc.activate_stale || prepared_ || table_.holds_up_others(DramCommand::precharge, DramCommand::activate);
+    const Slot claim = pc.banks[bank].claim[d];
+    if (!pc.activate_stale && claim != kNone && pc.refresh.target != static_cast<std::int32_t>(bank)) {
+        offer_for(pc.activate, pc, kDirection, DramCommand::activate, claim, bank);
     }
 }
 
@@ -530,6 +689,9 @@ void DramChannel::open(PseudoChannel& pc, Bank bank, std::uint32_t row) {
     const auto group = static_cast<std::uint8_t>(1U << bank % table_.groups);
     for (const std::size_t d : {kRead, kWrite}) {
         Queue& queue = pc.queues[d];
+        if (queue.sets[bank / table_.groups].oldest == kNone) {
+            continue;
+        }
         for (Slot slot = queue.sets[bank / table_.groups].oldest; slot != kNone; slot = entries_[slot].younger) {
             Entry& entry = entries_[slot];
             if (entry.request.row != row || (entry.mask & group) == 0) {
@@ -539,11 +701,11 @@ void DramChannel::open(PseudoChannel& pc, Bank bank, std::uint32_t row) {
             entry.open = static_cast<std::uint8_t>(entry.open | group);
             if (entry.hit()) {
                 queue.misses.erase(std::find(queue.misses.begin(), queue.misses.end(), slot));
-                insert_by_age(queue.hits, slot);
-                pc.column_stale = true;
+                becomes_hit(pc, d, slot);
             }
         }
         claim_anew(pc, d, bank);
+        look_who_keeps(pc, d, bank / table_.groups);
     }
 }
 
@@ -555,6 +717,9 @@ void DramChannel::close(PseudoChannel& pc, Bank bank) {
     const auto group = static_cast<std::uint8_t>(1U << bank % table_.groups);
     for (const std::size_t d : {kRead, kWrite}) {
         Queue& queue = pc.queues[d];
+        if (queue.sets[bank / table_.groups].oldest == kNone) {
+            continue;
+        }
         for (Slot slot = queue.sets[bank / table_.groups].oldest; slot != kNone && state.hits[d] > 0;
              slot = entries_[slot].younger) {
             Entry& entry = entries_[slot];
@@ -562,14 +727,14 @@ void DramChannel::close(PseudoChannel& pc, Bank bank) {
                 continue;
             }
             if (entry.hit()) {
-                queue.hits.erase(std::find(queue.hits.begin(), queue.hits.end(), slot));
+                no_longer_hit(pc, d, slot);
                 insert_by_age(queue.misses, slot);
-                pc.column_stale = true;
             }
             entry.open = static_cast<std::uint8_t>(entry.open & ~group);
             --state.hits[d];
         }
         claim_anew(pc, d, bank);
+        look_who_keeps(pc, d, bank / table_.groups);
     }
 }
 
@@ -585,6 +750,7 @@ void DramChannel::count_refresh(PseudoChannel& pc) {
     ++pc.refresh.issued;
     pc.refresh.due = due(pc.refresh, pc.refresh.issued);
     pc.refresh.check = true;
+    pc.precharge_stale = pc.activate_stale = true;
 }
 
 void DramChannel::look_for_refresh(PseudoChannel& pc, Ck now) {
@@ -595,7 +761,7 @@ void DramChannel::look_for_refresh(PseudoChannel& pc, Ck now) {
     }
     if (refresh.due <= now) {
         if (all_bank_) {
-            refresh.all_under_way = pc.row_stale = pc.column_stale = true;
+            refresh.all_under_way = pc.precharge_stale = pc.activate_stale = pc.column_stale = true;
         } else {
             pick_target(pc, due(refresh, refresh.issued + postponed_) <= now);
         }
@@ -616,7 +782,7 @@ void DramChannel::pick_target(PseudoChannel& pc, bool forced) {
     // Counting upwards from `next`, round the end.
     const std::uint64_t upwards = candidates & ~(bit(refresh.next) - 1);
     refresh.target = std::countr_zero(upwards != 0 ? upwards : candidates);
-    pc.row_stale = true;
+    pc.precharge_stale = pc.activate_stale = true;
 }
 
 // When `look_for_refresh` could next find one.

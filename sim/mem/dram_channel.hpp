@@ -107,6 +107,7 @@ private:
         std::uint8_t mask = 0;                ///< bank groups of the bursts that are left
         std::uint8_t open = 0;                ///< those of them whose row is open
         std::uint8_t left = 0;                ///< bursts
+        std::uint8_t next = 0;                ///< bank group of the first of them, counted from the base
         bool hit_at_arrival = false;
 
         [[nodiscard]] bool hit() const { return open == mask; }
@@ -120,24 +121,16 @@ private:
     };
     struct ColumnChoice {
         Ck at = kNever;
-        std::size_t position = 0;  ///< among the hits
+        Slot slot = kNone;
     };
     /// The best row command so far: the earliest, of those the first by priority, age and place in its request.
     struct RowChoice {
         Ck at = kNever;
         Priority priority = kRefresh;
-        std::uint8_t position = 0;
         isa::DramCommand command = isa::DramCommand::activate;
         Slot slot = kNone;  ///< whose request it serves
         Bank bank = 0;
         std::uint64_t sequence = 0;
-
-        [[nodiscard]] bool before(const RowChoice& other) const {
-            if (priority != other.priority) {
-                return priority < other.priority;
-            }
-            return sequence != other.sequence ? sequence < other.sequence : position < other.position;
-        }
     };
     struct Refresh {
         std::uint64_t issued = 0;
@@ -152,11 +145,13 @@ private:
     /// Queued requests of one direction.
     struct Queue {
         std::vector<Slot> hits, misses;  ///< by age
+        std::array<std::uint16_t, kMaxRanks> hits_of_rank{};
         struct Ends {
             Slot oldest = kNone, youngest = kNone;
         };
         std::vector<Ends> sets;
         std::uint64_t claimed_open = 0, claimed_closed = 0;  ///< banks with a claim, by whether a row is open
+        std::uint64_t kept = 0;                              ///< of the first: banks whose open row others may keep
     };
     struct PseudoChannel {
         PseudoChannel(const DramTable& table) : timing(table), banks(table.sets * table.groups) {
@@ -171,8 +166,8 @@ private:
         std::uint64_t open = 0;    ///< banks with a row
         Refresh refresh;
         ColumnChoice column;
-        RowChoice row;
-        bool column_stale = true, row_stale = true;
+        RowChoice precharge, activate, row;  ///< the best of each, refresh commands with the first; the better of them
+        bool column_stale = true, precharge_stale = true, activate_stale = true;
         DramCounts counts;
     };
 
@@ -180,18 +175,24 @@ private:
     [[nodiscard]] Ck next();
     void admit(Ck now);
     void enter(const DramRequest& request);
+    void offer_rows(PseudoChannel& pc, std::size_t direction, std::uint32_t set);
     void leave(PseudoChannel& pc, Slot slot);
     void turn();
     [[nodiscard]] bool wants_turn() const;
     [[nodiscard]] bool preparing() const;
     void sizes_changed();
 
-    void choose_column(PseudoChannel& pc, std::size_t number);
+    void choose_column(PseudoChannel& pc);
+    void offer_column(PseudoChannel& pc, Slot slot);
+    void becomes_hit(PseudoChannel& pc, std::size_t direction, Slot slot);
+    void no_longer_hit(PseudoChannel& pc, std::size_t direction, Slot slot);
+    [[nodiscard]] Ck soonest_column(const PseudoChannel& pc) const;
+    [[nodiscard]] Ck in_slot(const PseudoChannel& pc, Ck at) const;
     void start_run(PseudoChannel& pc, Ck now);
     void shrink(PseudoChannel& pc, Entry& entry);
 
     void refresh_row_choice(PseudoChannel& pc) {
-        if (pc.row_stale || pc.row.at < row_free_) {
+        if (pc.precharge_stale || pc.activate_stale || pc.row.at < row_free_) {
             choose_row(pc);
         }
     }
@@ -199,12 +200,18 @@ private:
     void choose_refresh_command(PseudoChannel& pc, RowChoice& best) const;
     void choose_precharge(const PseudoChannel& pc, std::size_t direction, Priority priority, std::uint64_t except,
                           RowChoice& best) const;
-    [[nodiscard]] bool may_take(const Queue& queue, Slot claim, Bank bank, std::uint32_t row) const;
+    [[nodiscard]] bool kept(const Queue& queue, Slot claim, Bank bank, std::uint32_t row) const;
+    void look_who_keeps(PseudoChannel& pc, std::size_t direction, std::uint32_t set);
     void choose_activate(const PseudoChannel& pc, std::size_t direction, Priority priority, std::uint64_t except,
                          RowChoice& best) const;
     void choose_page_closing(const PseudoChannel& pc, RowChoice& best) const;
+    [[nodiscard]] bool before(const RowChoice& a, const RowChoice& b) const;
     void offer(RowChoice& best, RowChoice choice) const;
+    void offer_for(RowChoice& best, const PseudoChannel& pc, Priority priority, isa::DramCommand command, Slot slot,
+                   Bank bank) const;
     void issue_row(PseudoChannel& pc, const RowChoice& choice, Ck now);
+    void after_activate(PseudoChannel& pc, Bank bank);
+    void after_precharge(PseudoChannel& pc, Bank bank);
     void open(PseudoChannel& pc, Bank bank, std::uint32_t row);
     void close(PseudoChannel& pc, Bank bank);
     void claim_anew(PseudoChannel& pc, std::size_t direction, Bank bank);
@@ -216,8 +223,11 @@ private:
     [[nodiscard]] Ck next_look(const PseudoChannel& pc) const;
     void skip_idle_refreshes(Ck end);
 
+    [[nodiscard]] std::uint64_t banks_of(std::uint32_t set) const {
+        return ((std::uint64_t{1} << table_.groups) - 1) << set * table_.groups;
+    }
     [[nodiscard]] ColumnRun run_of(const Entry& entry) const;
-    [[nodiscard]] std::uint8_t groups_of(const DramRequest& request, std::uint32_t from) const;
+    [[nodiscard]] std::uint8_t groups_of(const DramRequest& request, std::uint32_t next, std::uint32_t left) const;
     [[nodiscard]] std::uint8_t position_of(const Entry& entry, std::uint32_t group) const;
     [[nodiscard]] Slot oldest(const Queue& queue) const;
     [[nodiscard]] bool aged(const Queue& queue, Slot slot) const {

@@ -41,6 +41,7 @@ DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
     for (const isa::DramConstraint& c : spec.rules.constraints) {
         const auto from = static_cast<std::size_t>(c.from);
         const auto to = static_cast<std::uint8_t>(c.to);
+        holds_up_others_[from][to] = holds_up_others_[from][to] || c.level != DramLevel::bank;
         if (c.count > 1) {
             windows_[from].push_back({c.level, static_cast<std::uint8_t>(from), to, narrow(c.gap), narrow(c.count)});
         } else if (c.others) {
@@ -48,6 +49,10 @@ DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
         } else {
             updates_[from][static_cast<std::size_t>(c.level)].add(to, narrow(c.gap));
         }
+    }
+    for (Bank bank = 0; bank < sets * groups; ++bank) {
+        const std::uint32_t rank = bank / groups / sets_per_rank;
+        parts.push_back({static_cast<std::uint8_t>(rank), static_cast<std::uint8_t>(rank * groups + bank % groups)});
     }
     set_steps(static_cast<Ck>(spec.timing.nbl));
 }
@@ -90,11 +95,10 @@ DramTiming::DramTiming(const DramTable& table)
 }
 
 std::uint32_t DramTiming::part(DramLevel level, Bank bank) const {
-    const std::uint32_t rank = bank / table_->groups / table_->sets_per_rank;
     switch (level) {
         case DramLevel::pseudo_channel: return 0;
-        case DramLevel::rank: return rank;
-        case DramLevel::bank_group: return rank * table_->groups + bank % table_->groups;
+        case DramLevel::rank: return table_->parts[bank].rank;
+        case DramLevel::bank_group: return table_->parts[bank].group;
         case DramLevel::bank: break;
     }
     return bank;

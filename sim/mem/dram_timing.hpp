@@ -16,7 +16,7 @@ namespace sluice::sim {
 using Ck = std::uint64_t;
 constexpr Ck kNever = ~Ck{0};
 
-constexpr std::size_t kMaxBankGroups = 8;
+constexpr std::size_t kMaxRanks = 16;
 constexpr std::uint32_t kNoRow = ~std::uint32_t{0};
 
 /// A bank of a pseudo-channel: number = set * bank groups + group, where the sets count through the ranks.
@@ -62,6 +62,10 @@ public:
     }
     [[nodiscard]] const Updates& updates_of_other_ranks(std::size_t command) const { return other_ranks_[command]; }
     [[nodiscard]] const std::vector<Window>& windows(std::size_t command) const { return windows_[command]; }
+    /// Whether one command holds up another in other banks than its own.
+    [[nodiscard]] bool holds_up_others(isa::DramCommand from, isa::DramCommand to) const {
+        return holds_up_others_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+    }
     /// CK between the commands of a run.
     [[nodiscard]] Ck step(bool write) const { return step_[write ? 1 : 0]; }
     /// The most commands that a run may have: any number if its bank groups recover while the others are visited, else
@@ -69,6 +73,11 @@ public:
     [[nodiscard]] std::uint32_t longest_run(bool write) const { return longest_[write ? 1 : 0]; }
 
     std::uint32_t groups, sets, sets_per_rank, ranks, interleave;
+    /// Of a bank: its rank, and its bank group counted through the ranks.
+    struct Parts {
+        std::uint8_t rank, group;
+    };
+    std::vector<Parts> parts;
 
 private:
     void set_steps(Ck burst);
@@ -78,6 +87,7 @@ private:
     std::array<std::array<Updates, isa::kDramLevels>, isa::kDramCommands> updates_{};
     std::array<Updates, isa::kDramCommands> other_ranks_{};
     std::array<std::vector<Window>, isa::kDramCommands> windows_;
+    std::array<std::array<bool, isa::kDramCommands>, isa::kDramCommands> holds_up_others_{};
 };
 
 /// The state of one pseudo-channel.
@@ -87,14 +97,16 @@ public:
 
     [[nodiscard]] Ck earliest(isa::DramCommand command, Bank bank) const {
         const std::size_t c = index(command);
-        const std::uint32_t set = bank / table_->groups;
-        const std::uint32_t rank = set / table_->sets_per_rank;
-        const std::uint32_t group = rank * table_->groups + bank % table_->groups;
-        return latest(latest(channel_.ready[c], rank_nodes_[rank].ready[c]),
-                      latest(group_nodes_[group].ready[c], bank_nodes_[bank].ready[c]));
+        const DramTable::Parts parts = table_->parts[bank];
+        return latest(latest(channel_.ready[c], rank_nodes_[parts.rank].ready[c]),
+                      latest(group_nodes_[parts.group].ready[c], bank_nodes_[bank].ready[c]));
     }
     /// No such command is allowed earlier in any bank.
     [[nodiscard]] Ck gate(isa::DramCommand command) const { return channel_.ready[index(command)]; }
+    /// The same in a rank.
+    [[nodiscard]] Ck gate(isa::DramCommand command, std::uint32_t rank) const {
+        return latest(channel_.ready[index(command)], rank_nodes_[rank].ready[index(command)]);
+    }
     /// For a command to the whole pseudo-channel: no bank forbids it.
     [[nodiscard]] Ck earliest_for_all(isa::DramCommand command) const;
     /// Earliest first command of a run such that all of its commands are allowed.
