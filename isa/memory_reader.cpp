@@ -151,9 +151,10 @@ private:
         AddressDigit digit;
         digit.field = named<AddressField>(needed(entry, "field", where), kFieldNames, where + ".field");
         std::uint64_t& left = left_[static_cast<std::size_t>(digit.field)];
+        const bool of_granule = entry.contains("radix") && entry["radix"] == "granule";
         if (!entry.contains("radix")) {
             digit.radix = left;
-        } else if (entry["radix"] == "granule") {
+        } else if (of_granule) {
             digit.radix = granule_columns(where, digit.field, lower);
         } else {
             digit.radix =
@@ -161,7 +162,8 @@ private:
         }
         if (left % digit.radix != 0) {
             throw InputError(where + ".radix",
-                             fmt::format("found {}, allowed: a divisor of {}, what is left of {}", digit.radix, left,
+                             fmt::format("found {}{}, allowed: a divisor of {}, what is left of {}", digit.radix,
+                                         of_granule ? " columns of hbm.granule_bytes" : "", left,
                                          kFieldNames[static_cast<std::size_t>(digit.field)]));
         }
         left /= digit.radix;
@@ -176,7 +178,10 @@ private:
         }
         const auto bursts = static_cast<std::uint64_t>(hbm_.granule_bytes / hbm_.burst_bytes);
         if (field != AddressField::column || bursts % below != 0) {
-            throw InputError(where + ".radix", "\"granule\" is for the columns of a granule, above its bank groups");
+            throw InputError(where + ".radix",
+                             fmt::format("\"granule\" is for the columns of a granule, above its bank groups, which "
+                                         "must divide its {} bursts (hbm.granule_bytes)",
+                                         bursts));
         }
         return bursts / below;
     }

@@ -192,9 +192,13 @@ TEST_CASE("fields that do not fit together are refused at the one that was set")
         {"tsram.output_region_bytes=4100", "a multiple of 4096"},
         {"noc.packet_bytes=512", "hbm.granule_bytes (1024)"},
         {"tdma.max_inflight_bytes=512", "noc.packet_bytes (1024)"},
-        {"hbm.pseudo_channel_bits=64", "32"},
+        {"hbm.pseudo_channel_bits=64", "256 bits in hbm.timing.nbl (2) CK of 4 transfers"},
         {"hbm.timing.nrc=64", "hbm.timing.nras (65)"},
-        {"hbm.timing.nccds=1", "at least 2"},
+        {"hbm.timing.nccds=1", "at least hbm.timing.nbl (2)"},
+        {"hbm.timing.nccdl=1", "at least hbm.timing.nccds (2)"},
+        {"hbm.timing.nfaw=5", "at least hbm.timing.nrrds (6)"},
+        {"hbm.write_high=65", "at most hbm.write_queue (64)"},
+        {"hbm.write_low=51", "less than hbm.write_high (51)"},
         {"hbm.timing.nrefi=900", "48 banks x nrrefd"},
         {"hbm.rows=1048576", "2^40 bytes"},
     };
@@ -203,9 +207,13 @@ TEST_CASE("fields that do not fit together are refused at the one that was set")
         CHECK_THAT(error_of("maia200", {set}),
                    Contains("--set " + set.substr(0, set.find('='))) && Contains("allowed: ") && Contains(allowed));
     }
-    // A granule has to be a burst in every bank group, and to divide a row of each.
-    CHECK_THAT(error_of("maia200", {"hbm.granule_bytes=1056", "noc.packet_bytes=1056"}), Contains("hbm.granule_bytes"));
-    CHECK_THAT(error_of("maia200", {"hbm.granule_bytes=1536", "noc.packet_bytes=1536"}), Contains("hbm.granule_bytes"));
+    // With the shipped map a granule has to be as many bursts in each bank group, and to divide a row of each.
+    CHECK_THAT(error_of("maia200", {"hbm.granule_bytes=1056", "noc.packet_bytes=1056"}),
+               Contains("hashed.json: digits[1].radix") && Contains("hbm.granule_bytes"));
+    CHECK_THAT(error_of("maia200", {"hbm.granule_bytes=1536", "noc.packet_bytes=1536"}),
+               Contains("hashed.json: digits[1].radix") && Contains("hbm.granule_bytes"));
+    CHECK_THAT(error_of("maia200", {"hbm.granule_bytes=1000", "noc.packet_bytes=1000"}),
+               Contains("--set hbm.granule_bytes: found 1000, allowed: a multiple of a burst (32)"));
     CHECK_THAT(error_of("maia200", {"hbm.banks_per_group=16", "hbm.ranks=5"}),
                Contains("--set hbm.banks_per_group: found 16, allowed: at most 64 banks"));
     CHECK(error_of("maia200", {"hbm.granule_bytes=256", "noc.packet_bytes=256"}).empty());
@@ -233,10 +241,47 @@ TEST_CASE("the extreme values of every field are either accepted or refused by n
     }
 }
 
+TEST_CASE("another memory brings its geometry, timing and constraints, which the chip's own fields lie over") {
+    const ResolvedChip hbm2 = read_chip("maia200", {"hbm.memory=hbm2-2000"});
+    const ResolvedChip hbm3 = read_chip("maia200");
+    CHECK(hbm2.spec.hbm.memory == "hbm2-2000");
+    CHECK(hbm2.spec.hbm.channels_per_stack == 8);
+    CHECK(hbm2.spec.hbm.timing.nrcdrd == 12);
+    CHECK(hbm2.spec.hbm.stacks == hbm3.spec.hbm.stacks);
+    // 16,384 rows against 24,576, one rank against three, half the channels.
+    CHECK(hbm_bytes(hbm2.spec) * 9 == hbm_bytes(hbm3.spec));
+    const auto act_to_read = [](const ResolvedChip& chip) {
+        for (const DramConstraint& c : chip.spec.hbm.rules.constraints) {
+            if (c.from == DramCommand::activate && c.to == DramCommand::read) {
+                return c.gap;
+            }
+        }
+        return std::int64_t{0};
+    };
+    CHECK(act_to_read(hbm2) == 12);
+    CHECK(act_to_read(hbm3) == 45);
+    // An override of a parameter reaches the gaps that are made of it.
+    CHECK(act_to_read(read_chip("maia200", {"hbm.timing.nrcdrd=50"})) == 50);
+    CHECK_THAT(error_of("maia200", {"hbm.memory=hbm9"}), Contains("--set hbm.memory") && Contains("hbm3e-9115"));
+    CHECK_THAT(error_of("maia200", {"hbm.address_map=hasched"}),
+               Contains("--set hbm.address_map") && Contains("did you mean \"hashed\""));
+}
+
+TEST_CASE("every shipped memory makes a chip") {
+    for (const fs::directory_entry& entry : fs::directory_iterator(configs_directory() / "memories")) {
+        const std::string name = entry.path().stem().string();
+        INFO(name);
+        CHECK(error_of("maia200", {"hbm.memory=" + name}).empty());
+    }
+}
+
 TEST_CASE("SLUICE_CONFIGS chooses the folder") {
     const TemporaryFolder folder;
     fs::create_directories(folder.path() / "chips");
     fs::copy_file(configs_directory() / "chips" / "maia200.json", folder.path() / "chips" / "other.json");
+    for (const char* kind : {"memories", "address_maps"}) {
+        fs::copy(configs_directory() / kind, folder.path() / kind);
+    }
     REQUIRE(setenv("SLUICE_CONFIGS", folder.path().c_str(), 1) == 0);
     CHECK(read_chip("other").spec.soc.clusters == 4);
     CHECK_THAT(error_of("maia200"), Contains("one of other"));
