@@ -102,6 +102,9 @@ struct NocSpec {
     std::int64_t router_latency_cycles = 0;
     std::int64_t link_latency_cycles = 0;
     std::int64_t crossbar_latency_cycles = 0;
+    std::int64_t control_port_bytes_per_cycle =
+        0;                                   ///< of the control plane: every tile, cluster, stack, each direction
+    std::int64_t control_message_bytes = 0;  ///< a semaphore signal, a read request
 };
 
 struct GnocSpec {

@@ -153,6 +153,9 @@ void describe_networks(Visitor& visit, Chip& chip) {
     visit({"noc.link_latency_cycles", "cycles", 1, kMaxCycles, "per link"}, noc.link_latency_cycles);
     visit({"noc.crossbar_latency_cycles", "cycles", 1, kMaxCycles, "through a cluster's crossbar"},
           noc.crossbar_latency_cycles);
+    visit({"noc.control_port_bytes_per_cycle", "B/cycle", 1, kMaxWidth, "port of the control plane, each direction"},
+          noc.control_port_bytes_per_cycle);
+    visit({"noc.control_message_bytes", "B", 1, 1'024, "semaphore signal or read request"}, noc.control_message_bytes);
     auto& gnoc = chip.gnoc;
     visit({"gnoc.link_bytes_per_cycle", "B/cycle", 1, kMaxWidth, "link of the global mesh, each direction"},
           gnoc.link_bytes_per_cycle);

@@ -13,8 +13,9 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
     : sc_module(name),
       spec_(spec),
       ledger_(ledger),
-      transport_(scheduler, packets_, spec),
-      context_(spec, program, scheduler, transport_, ledger),
+      control_plane_("control_plane", spec, scheduler),
+      transport_(scheduler, packets_, spec, control_plane_),
+      context_(spec, program, scheduler, transport_, control_plane_, ledger),
       gnoc_("gnoc", spec),
       control_("control", context_, {isa::Level::chip, 0}, {}) {
     context_.tsram.resize(static_cast<std::size_t>(isa::tile_count(spec)));
@@ -122,6 +123,7 @@ void Chip::written(NodeId node, RecordId record, std::uint64_t activates, Cycle 
     energy.add(EnergyEvent::hbm_activate, activates);
     const Cycle moment = cycle > 0 ? cycle - 1 : 0;
     ledger_.book(node, energy, moment, moment);
+    ledger_.written(node, cycle);
     context_.ended(record, cycle);
 }
 
@@ -151,6 +153,7 @@ std::vector<EngineAccount> Chip::accounts(Cycle end) {
 
 void Chip::report(StatSheet& sheet) const {
     hbm_->report(sheet);
+    control_plane_.report(sheet);
     gnoc_.report(sheet);
     for (const auto& cluster : clusters_) {
         cluster->report(sheet);

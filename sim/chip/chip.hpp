@@ -9,6 +9,7 @@
 #include "sim/cluster/cluster.hpp"
 #include "sim/engine/idle_port.hpp"
 #include "sim/mem/hbm.hpp"
+#include "sim/noc/control_plane.hpp"
 #include "sim/noc/gnoc.hpp"
 #include "sim/noc/transport.hpp"
 
@@ -44,6 +45,7 @@ private:
     const isa::ChipSpec& spec_;
     Ledger& ledger_;
     PacketPool packets_;
+    ControlPlane control_plane_;
     Transport transport_;
     EngineContext context_;
     Gnoc gnoc_;

@@ -91,6 +91,10 @@ void Ledger::traffic(NodeId node, const Traffic& traffic) {
     account.noc += traffic.noc;
 }
 
+void Ledger::written(NodeId node, Cycle end) {
+    nodes_[node].end = std::max(nodes_[node].end, end);
+}
+
 void Ledger::instruction(NodeId node, bool fetches, bool computes, Cycle start, Cycle end) {
     NodeAccount& account = nodes_[node];
     const bool first = account.instructions == 0;

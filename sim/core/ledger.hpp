@@ -44,6 +44,8 @@ public:
     /// Books what happened in [from, to) for a node (or none). `to` == `from` books at one moment.
     void book(NodeId node, const EnergyList& list, Cycle from, Cycle to);
     void traffic(NodeId node, const Traffic& traffic);
+    /// What the node has written is in its memory at `end`, which may be after its last instruction.
+    void written(NodeId node, Cycle end);
     void instruction(NodeId node, bool fetches, bool computes, Cycle start, Cycle end);
 
     void reserve_nodes(std::size_t count);

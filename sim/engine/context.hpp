@@ -16,13 +16,13 @@ namespace sluice::sim {
 
 struct EngineContext {
     EngineContext(const isa::ChipSpec& chip_spec, const isa::Program& run_program, Scheduler& sched, PacketNetwork& net,
-                  Ledger& books)
+                  MessageNetwork& messages, Ledger& books)
         : chip(chip_spec),
           program(run_program),
           scheduler(sched),
           network(net),
           ledger(books),
-          semaphores(chip_spec, sched) {
+          semaphores(chip_spec, sched, messages) {
         for (const isa::VectorProgram& entry : run_program.vector_programs) {
             vector_programs.emplace(entry.name, &entry);
         }

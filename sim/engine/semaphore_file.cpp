@@ -11,9 +11,11 @@ namespace {
 constexpr std::uint32_t kNoMessage = ~std::uint32_t{0};
 }
 
-SemaphoreFile::SemaphoreFile(const isa::ChipSpec& chip, Scheduler& scheduler)
+SemaphoreFile::SemaphoreFile(const isa::ChipSpec& chip, Scheduler& scheduler, MessageNetwork& network)
     : chip_(chip),
       scheduler_(scheduler),
+      network_(network),
+      endpoints_(chip),
       limit_((std::int64_t{1} << chip.semaphores.width_bits) - 1),
       cluster_base_(static_cast<std::size_t>(isa::tile_count(chip) * chip.semaphores.per_tile)),
       chip_base_(cluster_base_ + static_cast<std::size_t>(chip.soc.clusters * chip.semaphores.per_cluster)),
@@ -77,6 +79,15 @@ void SemaphoreFile::enlist(SemIndex index, SemWaiter& waiter) {
     semaphore.last = &waiter;
 }
 
+Endpoint SemaphoreFile::endpoint(isa::Level level, std::uint32_t unit) const {
+    switch (level) {
+        case isa::Level::tile: return Endpoints::tile(unit);
+        case isa::Level::cluster: return endpoints_.cluster(unit);
+        case isa::Level::chip: break;
+    }
+    return endpoints_.chip();
+}
+
 Cycle SemaphoreFile::latency(const Location& from, isa::Level level, std::uint32_t unit) const {
     const isa::SemaphoreSpec& spec = chip_.semaphores;
     const auto tiles = static_cast<std::uint32_t>(chip_.soc.tiles_per_cluster);
@@ -102,7 +113,8 @@ void SemaphoreFile::send(const Location& from, const SemGive& give, std::uint32_
         free_message_ = messages_[slot].next_free;
     }
     messages_[slot] = {target, give.count, cause, where, kNoMessage};
-    scheduler_.after(latency(from, give.level, unit), Phase::arrive, *this, 0, slot);
+    network_.send(endpoint(from.level, from.unit), endpoint(give.level, unit), latency(from, give.level, unit), *this,
+                  slot);
 }
 
 void SemaphoreFile::signal(const Location& from, const SemGive& give, Cause cause, const std::string* where) {
@@ -120,7 +132,7 @@ void SemaphoreFile::signal(const Location& from, const SemGive& give, Cause caus
     }
 }
 
-void SemaphoreFile::on_event(std::uint32_t, std::uint64_t payload) {
+void SemaphoreFile::on_message(std::uint64_t payload) {
     const auto slot = static_cast<std::uint32_t>(payload);
     const Message message = messages_[slot];
     messages_[slot].next_free = free_message_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// All counting semaphores of the chip. A signal is a small control message: it is visible a latency after it was sent,
-// by the level that the two ends share. A wait takes all of its counts at once or nothing.
+// All counting semaphores of the chip. A signal is a small message on the control plane: it is visible a latency after
+// it was sent, by the level that the two ends share. A wait takes all of its counts at once or nothing.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "isa/chip_spec.hpp"
 #include "isa/program.hpp"
 #include "sim/core/critical_path.hpp"
+#include "sim/core/message.hpp"
 #include "sim/core/scheduler.hpp"
 
 namespace sluice::sim {
@@ -47,9 +48,9 @@ private:
     SemWaiter* next_waiter_ = nullptr;
 };
 
-class SemaphoreFile final : public EventTarget {
+class SemaphoreFile final : public MessageReceiver {
 public:
-    SemaphoreFile(const isa::ChipSpec& chip, Scheduler& scheduler);
+    SemaphoreFile(const isa::ChipSpec& chip, Scheduler& scheduler, MessageNetwork& network);
 
     void initialise(const isa::Program& program);
 
@@ -64,7 +65,7 @@ public:
 
     /// `where` names the signaller should the semaphore overflow.
     void signal(const Location& from, const SemGive& give, Cause cause, const std::string* where);
-    void on_event(std::uint32_t kind, std::uint64_t payload) override;
+    void on_message(std::uint64_t payload) override;
 
     [[nodiscard]] std::int64_t value(SemIndex semaphore) const { return semaphores_[semaphore].value; }
     [[nodiscard]] std::string describe(SemIndex semaphore) const;
@@ -84,11 +85,14 @@ private:
         std::uint32_t next_free;
     };
 
+    [[nodiscard]] Endpoint endpoint(isa::Level level, std::uint32_t unit) const;
     [[nodiscard]] Cycle latency(const Location& from, isa::Level level, std::uint32_t unit) const;
     void send(const Location& from, const SemGive& give, std::uint32_t unit, Cause cause, const std::string* where);
 
     const isa::ChipSpec& chip_;
     Scheduler& scheduler_;
+    MessageNetwork& network_;
+    Endpoints endpoints_;
     std::int64_t limit_;
     std::size_t cluster_base_, chip_base_;
     std::vector<Semaphore> semaphores_;

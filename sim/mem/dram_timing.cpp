@@ -54,12 +54,13 @@ DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
         const std::uint32_t rank = bank / groups / sets_per_rank;
         parts.push_back({static_cast<std::uint8_t>(rank), static_cast<std::uint8_t>(rank * groups + bank % groups)});
     }
-    set_steps(static_cast<Ck>(spec.timing.nbl));
+    set_steps(static_cast<Ck>(spec.timing.nbl), static_cast<Ck>(spec.pseudo_channels));
 }
 
 // Between commands in different bank groups only the gaps of the rank and of the pseudo-channel stand; those of a group
-// or a bank meet a run again after it has visited the others.
-void DramTable::set_steps(Ck burst) {
+// or a bank meet a run again after it has visited the others. A run keeps to its pseudo-channel's turns on the column
+// bus, of `turns` in all.
+void DramTable::set_steps(Ck burst, Ck turns) {
     for (const bool write : {false, true}) {
         const auto column = static_cast<std::size_t>(write ? DramCommand::write : DramCommand::read);
         Ck step = burst;
@@ -72,6 +73,7 @@ void DramTable::set_steps(Ck burst) {
                 }
             }
         }
+        step = (step + turns - 1) / turns * turns;
         step_[write ? 1 : 0] = step;
         longest_[write ? 1 : 0] = again <= step * interleave ? ~std::uint32_t{0} : interleave;
     }

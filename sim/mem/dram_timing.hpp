@@ -80,7 +80,7 @@ public:
     std::vector<Parts> parts;
 
 private:
-    void set_steps(Ck burst);
+    void set_steps(Ck burst, Ck turns);
 
     std::array<Ck, 2> step_{};
     std::array<std::uint32_t, 2> longest_{};

@@ -4,7 +4,7 @@
 // the union of the chains to all destinations, a tree in which every resource stands once, so that each link is charged
 // once and each destination books its own port.
 //
-// Endpoints are numbered tiles first (TSRAM), then clusters (CSRAM), then HBM stacks.
+// The endpoints of ways are those of core/endpoint.hpp without the chip's control processor.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,14 +12,13 @@
 #include <vector>
 
 #include "isa/chip_spec.hpp"
+#include "sim/core/endpoint.hpp"
 #include "sim/core/fifo_server.hpp"
 #include "sim/core/transfer.hpp"
 #include "sim/noc/cluster_noc.hpp"
 #include "sim/noc/gnoc.hpp"
 
 namespace sluice::sim {
-
-using Endpoint = std::uint32_t;
 
 /// Which of a packet's sizes a resource carries: they differ if the transfer converts formats.
 enum class ByteKind : std::uint8_t { wire, source, destination };
@@ -61,7 +60,7 @@ public:
     [[nodiscard]] const Route& route(std::uint32_t index) const { return routes_[index]; }
     [[nodiscard]] const RouteNode& node(std::uint32_t index) const { return nodes_[index]; }
 
-    /// A request message is control plane: it meets the latencies of the way and no contention.
+    /// Of a request message on its way to the source, on the control plane.
     [[nodiscard]] Cycle request_latency(Endpoint issuer, Endpoint source) const {
         return request_latency_[issuer * endpoints() + source];
     }

@@ -59,7 +59,7 @@ void Transport::launch(PacketId id) {
     if (from == transfer.issuer) {
         at_source(id);
     } else {
-        scheduler_.after(routes_->request_latency(transfer.issuer, from), Phase::arrive, *this, kRequest, id);
+        messages_.send(transfer.issuer, from, routes_->request_latency(transfer.issuer, from), *this, id);
     }
 }
 
@@ -123,7 +123,6 @@ void Transport::on_event(std::uint32_t kind, std::uint64_t payload) {
     const auto id = static_cast<PacketId>(payload);
     switch (kind) {
         case kEnter: cross(id, static_cast<std::uint32_t>(payload >> 32), scheduler_.now()); return;
-        case kRequest: at_source(id); return;
         case kHbmWrite: hbm_->write(id); return;
     }
 }

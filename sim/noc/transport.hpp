@@ -8,21 +8,25 @@
 // hold whole packets. One event per contended resource; a resource that only one other one feeds is booked along with
 // it.
 //
-// Reads: a request travels to the source (latency only: control plane), the data come back with contention. Writes: the
+// Reads: a request travels to the source on the control plane, the data come back with contention. Writes: the
 // data go out with contention. A TSRAM or CSRAM has a packet one memory latency after its last byte crossed the port;
 // HBM when its last burst is written.
 #include <systemc>
 
+#include "sim/core/message.hpp"
 #include "sim/core/scheduler.hpp"
 #include "sim/core/transfer.hpp"
 #include "sim/noc/route.hpp"
 
 namespace sluice::sim {
 
-class Transport final : public EventTarget, public PacketNetwork, public DataPort {
+class Transport final : public EventTarget, public PacketNetwork, public DataPort, public MessageReceiver {
 public:
-    Transport(Scheduler& scheduler, PacketPool& packets, const isa::ChipSpec& chip)
-        : scheduler_(scheduler), packets_(packets), tsram_latency_(static_cast<Cycle>(chip.tsram.latency_cycles)) {}
+    Transport(Scheduler& scheduler, PacketPool& packets, const isa::ChipSpec& chip, MessageNetwork& messages)
+        : scheduler_(scheduler),
+          packets_(packets),
+          messages_(messages),
+          tsram_latency_(static_cast<Cycle>(chip.tsram.latency_cycles)) {}
 
     /// Elaboration order: the HBM needs a DataPort, the routes need the networks.
     void connect(RouteTable& routes, MemoryPort& hbm) {
@@ -35,9 +39,11 @@ public:
     void read_done(PacketId id, Cycle cycle) override;
     void write_done(PacketId id, Cycle cycle) override;
     void on_event(std::uint32_t kind, std::uint64_t payload) override;
+    /// A read request is at its source.
+    void on_message(std::uint64_t payload) override { at_source(static_cast<PacketId>(payload)); }
 
 private:
-    enum Kind : std::uint32_t { kEnter, kRequest, kHbmWrite };
+    enum Kind : std::uint32_t { kEnter, kHbmWrite };
 
     [[nodiscard]] Endpoint endpoint(const TransferEnd& end, const HbmPlace& place) const;
     void at_source(PacketId id);
@@ -46,6 +52,7 @@ private:
 
     Scheduler& scheduler_;
     PacketPool& packets_;
+    MessageNetwork& messages_;
     RouteTable* routes_ = nullptr;
     MemoryPort* hbm_ = nullptr;
     Cycle tsram_latency_;

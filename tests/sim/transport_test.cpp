@@ -9,6 +9,7 @@
 #include <random>
 
 #include "sim/mem/sram.hpp"
+#include "sim/noc/control_plane.hpp"
 #include "tests/sim/test_chip.hpp"
 
 using namespace sluice;
@@ -39,12 +40,19 @@ struct Shot {
     Cycle landed = 0;
 };
 
+/// The control plane has a test of its own (control_plane_test).
+isa::ChipSpec uncontended_requests(isa::ChipSpec chip) {
+    chip.noc.control_port_bytes_per_cycle = 1 << 20;
+    return chip;
+}
+
 /// The networks of a chip without engines: packets are shot from outside.
 struct Bench final : sim::EventTarget, sim::PacketOwner {
     explicit Bench(const isa::ChipSpec& spec)
-        : chip(spec),
+        : chip(uncontended_requests(spec)),
           scheduler("scheduler", sim::ClockDomain(static_cast<std::uint64_t>(spec.clock.core_hz))),
-          transport(scheduler, packets, chip),
+          messages("control_plane", chip, scheduler),
+          transport(scheduler, packets, chip, messages),
           gnoc("gnoc", chip),
           hbm(scheduler, transport) {
         std::vector<sim::ClusterNoc*> nocs;
@@ -82,6 +90,7 @@ struct Bench final : sim::EventTarget, sim::PacketOwner {
     isa::ChipSpec chip;
     sim::Scheduler scheduler;
     sim::PacketPool packets;
+    sim::ControlPlane messages;
     sim::Transport transport;
     sim::Gnoc gnoc;
     FixedHbm hbm;
