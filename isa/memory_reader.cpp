@@ -221,7 +221,7 @@ AddressBits read_bits(const json& entry, const std::string& where, const HbmSpec
     const std::int64_t highest = std::max(width - 1, 0);
     bits.low = static_cast<unsigned>(require_integer(range[0], where + ".bits[0]", 0, 62));
     bits.high = static_cast<unsigned>(require_integer(range[1], where + ".bits[1]", bits.low, 62));
-    // A narrower field (a smaller chip) has zeros there.
+    // A narrower field (a smaller chip) has zeros there; a source that has nothing else is left out.
     bits.high = static_cast<unsigned>(std::min<std::int64_t>(bits.high, highest));
     bits.shift =
         entry.contains("shift") ? static_cast<unsigned>(require_integer(entry["shift"], where + ".shift", 0, 31)) : 0;
@@ -252,7 +252,9 @@ AddressHash read_hash(const json& entry, const std::string& where, const HbmSpec
         if (bits.field == hash.target) {
             throw InputError(at + ".field", "not one-to-one: a field cannot be hashed with itself");
         }
-        hash.sources.push_back(bits);
+        if (bits.low <= bits.high) {
+            hash.sources.push_back(bits);
+        }
     }
     return hash;
 }

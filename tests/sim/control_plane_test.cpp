@@ -137,6 +137,7 @@ TEST_CASE("random messages are delivered in the cycles of the reference") {
         bench.run(letters);
         const std::vector<Cycle> expected = reference(letters, chip);
         std::vector<Cycle> delivered;
+        delivered.reserve(letters.size());
         for (const Letter& letter : letters) {
             delivered.push_back(letter.delivered);
         }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Are memories and address maps read strictly, and do they fit smaller chips?
+#include "isa/memory_reader.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "isa/chip_spec_reader.hpp"
+#include "isa/errors.hpp"
+#include "tests/support/files.hpp"
+
+using namespace sluice;
+using namespace sluice::isa;
+using Catch::Contains;
+
+namespace {
+
+std::string map_error(const std::string& text) {
+    const test::TemporaryFolder folder;
+    try {
+        (void)read_address_map(folder.write("map.json", text), read_chip("maia200").spec.hbm);
+    } catch (const InputError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+std::string rules_error(const std::string& constraint) {
+    const auto file = nlohmann::json::parse(
+        R"({"row_bus_half_clocks": {"ACT": 3, "PRE": 1, "PREA": 1, "REFpb": 1, "REFab": 1}, "constraints": [)" +
+        constraint + "]}");
+    static constexpr std::int64_t kGap = 38;
+    try {
+        (void)read_dram_rules(file, "m.json",
+                              [](const std::string& parameter) { return parameter == "nrp" ? &kGap : nullptr; });
+    } catch (const InputError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+const std::string kDigits =
+    R"("digits": [{"field": "group"}, {"field": "column", "radix": "granule"}, {"field": "stack"},
+                  {"field": "pseudo_channel"}, {"field": "channel"}, {"field": "column"}, {"field": "bank"},
+                  {"field": "rank"}, {"field": "row"}])";
+
+}  // namespace
+
+TEST_CASE("a constraint that names what is not known is refused at its place") {
+    CHECK(rules_error(R"({"level": "bank", "from": "PRE", "to": "ACT", "gap": "nrp"})").empty());
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "PRX", "to": "ACT", "gap": "nrp"})"),
+               Contains("m.json: constraints[0].from") && Contains("PRX") && Contains("ACT, PRE, PREA"));
+    CHECK_THAT(rules_error(R"({"level": "die", "from": "PRE", "to": "ACT", "gap": "nrp"})"),
+               Contains("constraints[0].level") && Contains("bank_group"));
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "PRE", "to": "ACT", "gap": "nrp + nxx"})"),
+               Contains("constraints[0].gap") && Contains("nxx"));
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "PRE", "to": "ACT", "gap": "nrp", "cuont": 4})"),
+               Contains("constraints[0].cuont") && Contains("did you mean"));
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "PRE", "to": "ACT"})"),
+               Contains("constraints[0].gap") && Contains("missing"));
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "PREA", "to": "ACT", "gap": "nrp"})"),
+               Contains("constraints[0].level") && Contains("pseudo_channel"));
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "RD", "to": "PRE", "gap": "nrp", "count": 2})"),
+               Contains("constraints[0].count"));
+}
+
+TEST_CASE("an address map that is not one-to-one is refused at its place") {
+    CHECK(map_error("{" + kDigits + "}").empty());
+    CHECK_THAT(map_error(R"({"digits": [{"field": "group"}, {"field": "column"}]})"),
+               Contains("digits") && Contains("not one-to-one") && Contains("pseudo_channel"));
+    CHECK_THAT(map_error(R"({"digits": [{"field": "group", "radix": 3}]})"),
+               Contains("digits[0].radix") && Contains("a divisor of 4"));
+    CHECK_THAT(
+        map_error("{" + kDigits + R"(, "hash": [{"field": "stack", "xor": [{"field": "row", "bits": [0, 1]}]}]})"),
+        Contains("hash[0].xor") && Contains("no power of two"));
+    CHECK_THAT(
+        map_error("{" + kDigits + R"(, "hash": [{"field": "bank", "xor": [{"field": "bank", "bits": [0, 1]}]}]})"),
+        Contains("hash[0].xor[0].field") && Contains("itself"));
+    CHECK_THAT(
+        map_error("{" + kDigits + R"(, "hash": [{"field": "column", "add": [{"field": "row", "bits": [0, 1]}]}]})"),
+        Contains("hash[0].field"));
+    CHECK_THAT(map_error(R"({"digits": [{"field": "row"}, {"field": "group"}, {"field": "column"}, {"field": "stack"},
+                                        {"field": "pseudo_channel"}, {"field": "channel"}, {"field": "bank"},
+                                        {"field": "rank"}]})"),
+               Contains("a granule must lie in one row") && Contains("row"));
+}
+
+TEST_CASE("hash bits that a smaller chip does not have are left out") {
+    const AddressMapSpec map = read_chip("toy").spec.hbm.map;  // 1,024 rows: ten bits
+    REQUIRE_FALSE(map.hashes.empty());
+    for (const AddressHash& hash : map.hashes) {
+        for (const AddressBits& bits : hash.sources) {
+            CHECK(bits.low <= bits.high);
+            if (bits.field == AddressField::row) {
+                CHECK(bits.high < 10);
+            }
+        }
+    }
+}
