@@ -30,8 +30,8 @@ struct RunOptions {
 };
 
 struct RunResult {
-    Cycle cycles = 0;          ///< core cycles until the last write is in its memory and the last control program has ended
-    double seconds = 0;        ///< from femtoseconds
+    Cycle cycles = 0;    ///< core cycles until the last write is in its memory and the last control program has ended
+    double seconds = 0;  ///< from femtoseconds
     std::uint64_t events = 0;  ///< events that the scheduler delivered
     Bytes hbm_read = 0, hbm_written = 0;
     std::vector<EngineAccount> engines;

@@ -123,10 +123,11 @@ void DramChannel::step(Ck now) {
             chosen = &pc;
         }
     }
+    // Columns of this CK are decided: what a row command makes ready can start in the next.
+    tick_ = now + 1;
     if (chosen != nullptr) {
         issue_row(*chosen, chosen->row, now);
     }
-    tick_ = now + 1;
 }
 
 // ---- queues ---------------------------------------------------------------------------------------------------------
@@ -510,9 +511,9 @@ void DramChannel::choose_precharge(const PseudoChannel& pc, std::size_t d, Prior
     const Queue& queue = pc.queues[d];
     std::uint64_t kept = queue.kept;
     if (kept != 0 && !queue.misses.empty() && aged(queue, queue.misses.front())) {
-        const DramRequest& request = entries_[queue.misses.front()].request;
-        for_each_bit(entries_[queue.misses.front()].mask,
-                     [&](std::uint32_t group) { kept &= ~bit(request.set * table_.groups + group); });
+        const Entry& entry = entries_[queue.misses.front()];
+        const std::uint64_t closed_to_it = entry.mask & ~entry.open;
+        kept &= ~(closed_to_it << entry.request.set * table_.groups);
     }
     for_each_bit(queue.claimed_open & ~except & (priority == kPrepare ? ~std::uint64_t{0} : ~kept), [&](Bank bank) {
         const BankState& state = pc.banks[bank];
@@ -598,6 +599,8 @@ void DramChannel::choose_page_closing(const PseudoChannel& pc, RowChoice& best) 
 
 void DramChannel::issue_row(PseudoChannel& pc, const RowChoice& choice, Ck now) {
     row_free_ = now + row_bus_[static_cast<std::size_t>(choice.command)];
+    pc.column_stale = pc.column_stale || table_.holds_up_others(choice.command, DramCommand::read) ||
+                      table_.holds_up_others(choice.command, DramCommand::write);
     switch (choice.command) {
         case DramCommand::activate: {
             Entry& entry = entries_[choice.slot];
@@ -800,20 +803,27 @@ Ck DramChannel::next_look(const PseudoChannel& pc) const {
     return refresh.check ? tick_ : std::max(tick_, due(refresh, refresh.issued + postponed_));
 }
 
-// The refreshes of a channel without requests repeat every nREFI: whole rounds are counted, not performed. Two are
-// left, so that what the last of them forbid is known when the next request comes.
+// The refreshes of a channel without requests repeat every nREFI, once none is late or still to be pulled in: whole
+// rounds are counted, not performed. Two are left, so that what the last of them forbid is known when the next request
+// comes.
 void DramChannel::skip_idle_refreshes(Ck end) {
     for (const std::deque<DramRequest>& waiting : waiting_) {
         end = waiting.empty() ? end : std::min(end, waiting.front().arrival);
     }
-    const std::uint64_t rounds = end > tick_ ? (end - tick_) / refresh_interval_ : 0;
-    if (rounds <= 2) {
+    if (end <= tick_ + 2 * refresh_interval_) {
         return;
     }
     for (PseudoChannel& pc : channels_) {
-        if (pc.refresh.target < 0 && pc.refresh.done == 0 && pc.open == 0) {
-            pc.refresh.issued += (rounds - 2) * refresh_parts_;
-            pc.refresh.due = due(pc.refresh, pc.refresh.issued);
+        Refresh& refresh = pc.refresh;
+        if (refresh.target >= 0 || refresh.done != 0 || pc.open != 0 || refresh.issued < ahead_ ||
+            due(refresh, refresh.issued - ahead_ + 1) < tick_) {
+            continue;
+        }
+        const Ck next = due(refresh, refresh.issued - ahead_);
+        const std::uint64_t rounds = end > next ? (end - next) / refresh_interval_ : 0;
+        if (rounds > 2) {
+            refresh.issued += (rounds - 2) * refresh_parts_;
+            refresh.due = due(refresh, refresh.issued);
             pc.counts.refreshes += (rounds - 2) * refresh_parts_;
         }
     }
