@@ -6,9 +6,8 @@
 //
 // Where values are rounded (the quantisation points):
 // - embedding, residual additions and logits: to BF16
-// - operands of Linear: to its operand format and its weight's, in groups of 32 along the inner dimension, whose scales
-// follow
-//   the workload's rule
+// - operands of Linear: to its operand format and its weight's, in groups of 32 along the inner dimension; the workload
+//   says how their scales are rounded
 // - q, k, v and softmax probabilities: to the cache's format
 // - all else: FP32, each operation rounded once
 //
