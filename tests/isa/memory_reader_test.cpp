@@ -84,6 +84,32 @@ TEST_CASE("an address map that is not one-to-one is refused at its place") {
                Contains("a granule must lie in one row") && Contains("row"));
 }
 
+TEST_CASE("a memory starts from another, but not from itself") {
+    const test::TemporaryFolder folder;
+    const auto chip_with = [](const std::string& memory) {
+        return read_chip("maia200", {"hbm.memory=" + memory}).spec;
+    };
+    const std::string one_rank =
+        folder.write("one.json", R"({"base": "hbm3e-9115", "hbm": {"ranks": 1, "timing": {"nrp": 40}}})");
+    const ChipSpec based = chip_with(one_rank);
+    CHECK(based.hbm.ranks == 1);
+    CHECK(based.hbm.timing.nrp == 40);
+    CHECK(based.hbm.timing.nras == read_chip("maia200").spec.hbm.timing.nras);
+    CHECK(based.hbm.rules.constraints.size() == read_chip("maia200").spec.hbm.rules.constraints.size());
+    const auto refused = [&](const std::string& text) {
+        try {
+            (void)chip_with(folder.write("bad.json", text));
+        } catch (const InputError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    CHECK_THAT(refused(R"({"base": "bad.json"})"), Contains("based on itself"));
+    CHECK_THAT(refused(R"({"base": "hbm3e-9115", "hbm": {"memory": "hbm2-2000"}})"), Contains("hbm.memory"));
+    CHECK_THAT(refused(R"({"base": "hbm3e-9115", "timing": {}})"), Contains("timing") && Contains("unknown key"));
+    CHECK_THAT(refused(R"({"base": "hbm3e-9115", "constraints": []})"), Contains("constraints"));
+}
+
 TEST_CASE("hash bits that a smaller chip does not have are left out") {
     const AddressMapSpec map = read_chip("toy").spec.hbm.map;  // 1,024 rows: ten bits
     REQUIRE_FALSE(map.hashes.empty());
