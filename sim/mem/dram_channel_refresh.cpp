@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// DramChannel: when refreshes fall due, and which bank is next.
+#include <algorithm>
+#include <bit>
+
+#include "sim/mem/dram_bank_mask.hpp"
+#include "sim/mem/dram_channel.hpp"
+
+namespace sluice::sim {
+
+using isa::DramCommand;
+
+// Refresh k falls due at offset + k nREFI / parts, rounded down.
+Ck DramChannel::due(const Refresh& refresh, std::uint64_t k) const {
+    return refresh.offset + k * refresh_interval_ / refresh_parts_;
+}
+
+void DramChannel::count_refresh(PseudoChannel& pc) {
+    ++pc.counts.refreshes;
+    ++pc.refresh.issued;
+    pc.refresh.due = due(pc.refresh, pc.refresh.issued);
+    pc.refresh.check = true;
+    pc.precharge_stale = pc.activate_stale = true;
+}
+
+void DramChannel::look_for_refresh(PseudoChannel& pc, Ck now) {
+    Refresh& refresh = pc.refresh;
+    refresh.check = false;
+    if (refresh.target >= 0 || refresh.all_under_way) {
+        return;
+    }
+    if (refresh.due <= now) {
+        if (all_bank_) {
+            refresh.all_under_way = pc.precharge_stale = pc.activate_stale = pc.column_stale = true;
+        } else {
+            pick_target(pc, due(refresh, refresh.issued + postponed_) <= now);
+        }
+    } else if (per_bank_ && ahead_ > 0 && !has_requests(pc) &&
+               (refresh.issued < ahead_ || due(refresh, refresh.issued - ahead_) <= now)) {
+        pick_target(pc, false);
+    }
+}
+
+void DramChannel::pick_target(PseudoChannel& pc, bool forced) {
+    Refresh& refresh = pc.refresh;
+    const std::uint64_t all = banks_ == 64 ? ~std::uint64_t{0} : bit(banks_) - 1;
+    const std::uint64_t left = all & ~refresh.done;
+    const std::uint64_t candidates = (left & ~pc.wanted) != 0 ? left & ~pc.wanted : forced ? left : 0;
+    if (candidates == 0) {
+        return;
+    }
+    // Counting upwards from `next`, round the end.
+    const std::uint64_t upwards = candidates & ~(bit(refresh.next) - 1);
+    refresh.target = std::countr_zero(upwards != 0 ? upwards : candidates);
+    pc.precharge_stale = pc.activate_stale = true;
+}
+
+// When `look_for_refresh` could next find one.
+Ck DramChannel::next_look(const PseudoChannel& pc) const {
+    const Refresh& refresh = pc.refresh;
+    if (!(per_bank_ || all_bank_) || refresh.target >= 0 || refresh.all_under_way) {
+        return kNever;
+    }
+    if (per_bank_ && ahead_ > 0 && !has_requests(pc)) {
+        return std::max(tick_, refresh.issued < ahead_ ? 0 : due(refresh, refresh.issued - ahead_));
+    }
+    if (refresh.due >= tick_) {
+        return refresh.due;
+    }
+    return refresh.check ? tick_ : std::max(tick_, due(refresh, refresh.issued + postponed_));
+}
+
+// The refreshes of a channel without requests repeat every nREFI, once none is late or still to be pulled in: whole
+// rounds are counted, not performed. Two are left, so that what the last of them forbid is known when the next request
+// comes.
+void DramChannel::skip_idle_refreshes(Ck end) {
+    for (const std::deque<DramRequest>& waiting : waiting_) {
+        end = waiting.empty() ? end : std::min(end, waiting.front().arrival);
+    }
+    if (end <= tick_ + 2 * refresh_interval_) {
+        return;
+    }
+    for (PseudoChannel& pc : channels_) {
+        Refresh& refresh = pc.refresh;
+        if (refresh.target >= 0 || refresh.done != 0 || pc.open != 0 || refresh.issued < ahead_ ||
+            due(refresh, refresh.issued - ahead_ + 1) < tick_) {
+            continue;
+        }
+        const Ck next = due(refresh, refresh.issued - ahead_);
+        const std::uint64_t rounds = end > next ? (end - next) / refresh_interval_ : 0;
+        if (rounds > 2) {
+            refresh.issued += (rounds - 2) * refresh_parts_;
+            refresh.due = due(refresh, refresh.issued);
+            pc.counts.refreshes += (rounds - 2) * refresh_parts_;
+        }
+    }
+}
+
+}  // namespace sluice::sim
