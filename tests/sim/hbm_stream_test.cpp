@@ -162,7 +162,7 @@ TEST_CASE("two reads to a write: the bus turns once a batch") {
             return request;
         };
         const isa::HbmTimingSpec& t = spec.timing;
-        const auto columns = static_cast<double>(reads + reads / 2) * 2;
+        const auto columns = 3.0 * reads;
         const auto turns = static_cast<double>(t.nrtw - t.nccds + t.ncwl + t.nbl + t.nwtrs - t.nccds);
         INFO(reads);
         CHECK(in_order(spec, 1, 100'000, mixed).use == Approx(columns / (columns + turns)).margin(0.03));
