@@ -7,40 +7,29 @@ namespace sluice::sim {
 
 using isa::DramCommand;
 
-namespace {
-
-std::uint32_t narrow(std::int64_t value) {
-    return static_cast<std::uint32_t>(value);
-}
-
-Ck wide(std::int64_t value) {
-    return static_cast<Ck>(value);
-}
-
-}  // namespace
-
 DramChannel::DramChannel(const isa::HbmSpec& spec, const DramTable& table, std::uint64_t number, std::uint64_t total,
                          DramClient& client)
     : client_(client),
       table_(table),
       banks_(table.groups * table.sets),
-      capacity_{narrow(spec.read_queue), narrow(spec.write_queue)},
-      write_high_(narrow(spec.write_high)),
-      write_low_(narrow(spec.write_low)),
-      prepare_(narrow(spec.prepare)),
-      age_limit_(narrow(spec.age_limit)),
-      latency_{wide(spec.timing.ncl + spec.timing.nbl), wide(spec.timing.ncwl + spec.timing.nbl)},
+      capacity_{to_count(spec.read_queue), to_count(spec.write_queue)},
+      write_high_(to_count(spec.write_high)),
+      write_low_(to_count(spec.write_low)),
+      prepare_(to_count(spec.prepare)),
+      age_limit_(to_count(spec.age_limit)),
+      latency_{to_ck(spec.timing.ncl + spec.timing.nbl), to_ck(spec.timing.ncwl + spec.timing.nbl)},
       per_bank_(spec.refresh == "per_bank"),
       all_bank_(spec.refresh == "all_bank"),
       closes_pages_(spec.page != "open"),
-      page_timeout_(spec.page == "timeout" ? wide(spec.page_timeout) : 0),
+      page_timeout_(spec.page == "timeout" ? to_ck(spec.page_timeout) : 0),
       refresh_interval_(static_cast<std::uint64_t>(spec.timing.nrefi)),
       refresh_parts_(per_bank_ ? banks_ : 1),
       postponed_(static_cast<std::uint64_t>(spec.refresh_postponed) * refresh_parts_),
       ahead_(static_cast<std::uint64_t>(spec.refresh_ahead) * refresh_parts_),
       entries_(std::size_t{capacity_[kRead]} + capacity_[kWrite]) {
-    for (std::size_t c = 0; c < isa::kDramCommands; ++c) {
-        row_bus_[c] = (wide(spec.rules.row_bus_half_clocks[c]) + 1) / 2;
+    for (const DramCommand row : {DramCommand::activate, DramCommand::precharge, DramCommand::refresh_bank}) {
+        run_holds_up_rows_[kRead] = run_holds_up_rows_[kRead] || table.holds_up_others(DramCommand::read, row);
+        run_holds_up_rows_[kWrite] = run_holds_up_rows_[kWrite] || table.holds_up_others(DramCommand::write, row);
     }
     for (std::size_t i = entries_.size(); i-- > 0;) {
         free_.push_back(static_cast<Slot>(i));
@@ -79,40 +68,53 @@ Ck DramChannel::next() {
         if (pc.column_stale) {
             choose_column(pc);
         }
-        refresh_row_choice(pc);
-        first = std::min(std::min(first, pc.column.at), std::min(pc.row.at, next_look(pc)));
+        first = std::min({first, pc.column.at, next_look(pc)});
+        if (pc.row_stale && pc.rows_free <= first) {
+            choose_row(pc);
+        }
+        if (!pc.row_stale && pc.row.at < first) {
+            first = std::min(first, row_start(pc));
+        }
     }
     return first;
 }
 
 void DramChannel::step(Ck now) {
-    tick_ = now;
+    tick_ = columns_from_ = now;
+    for (PseudoChannel& pc : channels_) {
+        pc.nominated = pc.nominated || (!pc.row_stale && pc.row.at < now);
+    }
     admit(now);
     turn();
     if (per_bank_ || all_bank_) {
         for (PseudoChannel& pc : channels_) {
-            look_for_refresh(pc, now);
+            if (next_look(pc) <= now) {
+                look_for_refresh(pc, now);
+            }
         }
     }
-    PseudoChannel& turn_of = channels_[channels_.size() == 1 ? 0 : now % channels_.size()];
-    if (turn_of.column_stale) {
-        choose_column(turn_of);
+    const std::size_t count = channels_.size();
+    std::size_t turn_of = count == 1 ? 0 : now % count;
+    PseudoChannel& column = channels_[turn_of];
+    if (column.column_stale) {
+        choose_column(column);
     }
-    if (turn_of.column.at == now) {
-        start_run(turn_of, now);
-    }
-    PseudoChannel* chosen = nullptr;
-    for (PseudoChannel& pc : channels_) {
-        refresh_row_choice(pc);
-        if (pc.row.at == now && (chosen == nullptr || before(pc.row, chosen->row))) {
-            chosen = &pc;
-        }
+    if (column.column.at == now) {
+        start_run(column, now);
     }
     // Columns of this CK are decided: what a row command makes ready can start in the next.
-    tick_ = now + 1;
-    if (chosen != nullptr) {
-        issue_row(*chosen, chosen->row, now);
+    columns_from_ = now + 1;
+    for (std::size_t i = 0; i < count; ++i) {
+        PseudoChannel& pc = channels_[turn_of];
+        if (pc.row_stale && pc.rows_free <= now) {
+            choose_row(pc);
+        }
+        if (!pc.row_stale && pc.row.at <= now && row_start(pc) == now) {
+            start_train(pc, now);
+        }
+        turn_of = turn_of + 1 == count ? 0 : turn_of + 1;
     }
+    tick_ = now + 1;
 }
 
 // ---- queues ---------------------------------------------------------------------------------------------------------
@@ -148,21 +150,6 @@ std::uint8_t DramChannel::groups_of(const DramRequest& request, std::uint32_t ne
     return static_cast<std::uint8_t>(((run & all) | run >> table_.interleave) << request.base);
 }
 
-// Of a bank among those of the bursts that are left.
-std::uint8_t DramChannel::position_of(const Entry& entry, std::uint32_t group) const {
-    const std::uint32_t offset = group - entry.request.base;
-    return static_cast<std::uint8_t>(offset >= entry.next ? offset - entry.next
-                                                          : offset + table_.interleave - entry.next);
-}
-
-DramChannel::Slot DramChannel::oldest(const Queue& queue) const {
-    if (queue.hits.empty() || queue.misses.empty()) {
-        return queue.hits.empty() ? queue.misses.front() : queue.hits.front();
-    }
-    return entries_[queue.hits.front()].sequence < entries_[queue.misses.front()].sequence ? queue.hits.front()
-                                                                                           : queue.misses.front();
-}
-
 void DramChannel::insert_by_age(std::vector<Slot>& list, Slot slot) const {
     auto at = list.end();
     while (at != list.begin() && entries_[*(at - 1)].sequence > entries_[slot].sequence) {
@@ -178,61 +165,35 @@ void DramChannel::enter(const DramRequest& request) {
     const std::size_t d = request.write ? kWrite : kRead;
     ++queued_[d];
     PseudoChannel& pc = channels_[request.pseudo_channel];
-    Queue& queue = pc.queues[d];
-    Queue::Ends& ends = queue.sets[request.set];
+    Ends& all = pc.queues[d].requests;
+    Ends& of_set = pc.sets[request.set].wishes[d].requests;
     Entry& entry = entries_[slot];
-    entry = {request, next_sequence_++, 0, 0, ends.youngest, kNone, 0, 0, request.bursts, 0, false};
+    entry = {};
+    entry.request = request;
+    entry.sequence = next_sequence_++;
+    entry.older = of_set.youngest;
+    entry.older_of_all = all.youngest;
+    entry.left = request.bursts;
     entry.next = static_cast<std::uint8_t>(request.first % table_.interleave);
     entry.mask = groups_of(request, entry.next, request.bursts);
-    (ends.youngest == kNone ? ends.oldest : entries_[ends.youngest].younger) = slot;
-    ends.youngest = slot;
-    for_each_bit(entry.mask, [&](std::uint32_t group) {
-        const Bank number = request.set * table_.groups + group;
-        BankState& bank = pc.banks[number];
-        ++bank.queued;
-        pc.wanted |= bit(number);
-        if (bank.row == request.row) {
-            ++bank.hits[d];
-            entry.open = static_cast<std::uint8_t>(entry.open | 1U << group);
-        } else if (bank.claim[d] == kNone) {
-            bank.claim[d] = slot;
-            (bank.row == kNoRow ? queue.claimed_closed : queue.claimed_open) |= bit(number);
-        }
-    });
-    look_who_keeps(pc, d, request.set);
-    entry.hit_at_arrival = entry.hit();
-    if (entry.hit()) {
-        becomes_hit(pc, d, slot);
-    } else {
-        queue.misses.push_back(slot);
-    }
-    offer_rows(pc, d, request.set);
+    (all.youngest == kNone ? all.oldest : entries_[all.youngest].younger_of_all) = slot;
+    (of_set.youngest == kNone ? of_set.oldest : entries_[of_set.youngest].younger) = slot;
+    all.youngest = of_set.youngest = slot;
+    settle_arrival(pc, d, slot);
+    pc.look_stale = pc.look_stale || ahead_ > 0;
+    entry.hit_at_arrival = entry.hit;
+    row_after_arrival(pc, d, slot);
     sizes_changed();
-}
-
-// A new request brings a row command forward, or keeps a row that was about to be closed.
-void DramChannel::offer_rows(PseudoChannel& pc, std::size_t d, std::uint32_t set) {
-    const Queue& queue = pc.queues[d];
-    const bool counts = d == direction() || prepared_;
-    const bool closing = pc.precharge.at != kNever && (banks_of(set) >> pc.precharge.bank & 1U) != 0;
-    if (closing || closes_pages_ || (counts && (queue.claimed_open & banks_of(set)) != 0)) {
-        pc.precharge_stale = true;
-    }
-    // A claim of the direction stands before one of the other.
-    if (counts && (queue.claimed_closed & banks_of(set)) != 0) {
-        pc.activate_stale = true;
-        pc.precharge_stale = pc.precharge_stale || prepared_;
-    }
-    if (counts && (queue.claimed_open & banks_of(set)) != 0) {
-        pc.activate_stale = pc.activate_stale || prepared_;
-    }
 }
 
 void DramChannel::leave(PseudoChannel& pc, Slot slot) {
     const Entry& entry = entries_[slot];
-    Queue::Ends& ends = pc.queues[direction()].sets[entry.request.set];
-    (entry.older == kNone ? ends.oldest : entries_[entry.older].younger) = entry.younger;
-    (entry.younger == kNone ? ends.youngest : entries_[entry.younger].older) = entry.older;
+    Ends& all = pc.queues[direction()].requests;
+    Ends& of_set = pc.sets[entry.request.set].wishes[direction()].requests;
+    (entry.older_of_all == kNone ? all.oldest : entries_[entry.older_of_all].younger_of_all) = entry.younger_of_all;
+    (entry.younger_of_all == kNone ? all.youngest : entries_[entry.younger_of_all].older_of_all) = entry.older_of_all;
+    (entry.older == kNone ? of_set.oldest : entries_[entry.older].younger) = entry.younger;
+    (entry.younger == kNone ? of_set.youngest : entries_[entry.younger].older) = entry.older;
     free_.push_back(slot);
     --entries_in_use_;
     --queued_[direction()];
@@ -258,7 +219,7 @@ void DramChannel::turn() {
     draining_ = writing_ && full;
     ++turns_;
     for (PseudoChannel& pc : channels_) {
-        pc.column_stale = pc.precharge_stale = pc.activate_stale = true;
+        pc.column_stale = pc.row_stale = true;
     }
     prepared_ = preparing();
 }
@@ -271,7 +232,7 @@ void DramChannel::sizes_changed() {
     if (preparing() != prepared_) {
         prepared_ = !prepared_;
         for (PseudoChannel& pc : channels_) {
-            pc.precharge_stale = pc.activate_stale = true;
+            pc.row_stale = true;
         }
     }
 }
@@ -303,7 +264,7 @@ Ck DramChannel::soonest_column(const PseudoChannel& pc) const {
             soonest = std::min(soonest, pc.timing.gate(command, rank));
         }
     }
-    return in_slot(pc, std::max(soonest, tick_));
+    return in_slot(pc, std::max(soonest, columns_from_));
 }
 
 void DramChannel::choose_column(PseudoChannel& pc) {
@@ -319,15 +280,33 @@ void DramChannel::choose_column(PseudoChannel& pc) {
     }
     const Ck soonest = soonest_column(pc);
     for (const Slot slot : queue.hits) {
-        offer_column(pc, slot);
-        if (pc.column.at == soonest) {
-            return;
+        // Most that come later are not sooner; that is seen at once.
+        if (entries_[slot].ready < pc.column.at) {
+            offer_column(pc, slot);
+            if (pc.column.at == soonest) {
+                return;
+            }
         }
     }
 }
 
+// By a refresh of one of its banks, or by the oldest request if that has waited too long.
+bool DramChannel::held_back(const PseudoChannel& pc, const Entry& entry) const {
+    const DramRequest& request = entry.request;
+    const std::uint64_t banks = std::uint64_t{entry.mask} << request.set * table_.groups;
+    if (pc.refresh.target >= 0 && (banks >> pc.refresh.target & 1U) != 0) {
+        return true;
+    }
+    const Queue& queue = pc.queues[direction()];
+    const Entry& first = entries_[queue.requests.oldest];
+    return aged(queue, queue.requests.oldest) && first.request.set == request.set && (first.needs() & entry.mask) != 0;
+}
+
 void DramChannel::offer_column(PseudoChannel& pc, Slot slot) {
-    const Ck at = in_slot(pc, std::max(pc.timing.earliest(run_of(entries_[slot])), tick_));
+    if (held_back(pc, entries_[slot])) {
+        return;
+    }
+    const Ck at = in_slot(pc, std::max(pc.timing.earliest(run_of(entries_[slot])), columns_from_));
     if (at < pc.column.at || (at == pc.column.at && entries_[slot].sequence < entries_[pc.column.slot].sequence)) {
         pc.column = {at, slot};
     }
@@ -337,6 +316,8 @@ void DramChannel::offer_column(PseudoChannel& pc, Slot slot) {
 void DramChannel::becomes_hit(PseudoChannel& pc, std::size_t d, Slot slot) {
     Queue& queue = pc.queues[d];
     insert_by_age(queue.hits, slot);
+    entries_[slot].hit = true;
+    entries_[slot].ready = pc.timing.earliest_in_banks(run_of(entries_[slot]));
     ++queue.hits_of_rank[entries_[slot].request.set / table_.sets_per_rank];
     if (d != direction() || pc.column_stale || pc.refresh.all_under_way) {
         return;
@@ -351,6 +332,7 @@ void DramChannel::becomes_hit(PseudoChannel& pc, std::size_t d, Slot slot) {
 void DramChannel::no_longer_hit(PseudoChannel& pc, std::size_t d, Slot slot) {
     Queue& queue = pc.queues[d];
     queue.hits.erase(std::find(queue.hits.begin(), queue.hits.end(), slot));
+    entries_[slot].hit = false;
     --queue.hits_of_rank[entries_[slot].request.set / table_.sets_per_rank];
     pc.column_stale = true;
 }
@@ -359,34 +341,25 @@ void DramChannel::start_run(PseudoChannel& pc, Ck now) {
     Queue& queue = pc.queues[direction()];
     const Slot slot = pc.column.slot;
     Entry& entry = entries_[slot];
-    if (const Slot first = oldest(queue); first != slot) {
+    if (const Slot first = queue.requests.oldest; first != slot) {
         // An aged request may close rows that others keep.
-        pc.precharge_stale = ++entries_[first].passed_over >= age_limit_ || pc.precharge_stale;
+        pc.row_stale = ++entries_[first].passed_over >= age_limit_ || pc.row_stale;
     }
     entry.passed_over = 0;
     const ColumnRun run = run_of(entry);
     pc.timing.issue(run, now);
     const Ck last = now + (run.count - 1) * table_.step(writing_);
-    for (std::uint32_t i = 0; i < run.count && (trace_ != nullptr || closes_pages_); ++i) {
-        const Bank bank = run.set * table_.groups + run.base + (run.first + i) % table_.interleave;
-        const Ck at = now + i * table_.step(writing_);
-        pc.banks[bank].used = at;
-        note(pc, writing_ ? DramCommand::write : DramCommand::read, at, bank, entry.request.row);
+    if (trace_ != nullptr || closes_pages_) {
+        note_run(pc, run, entry.request.row, now);
     }
     (writing_ ? pc.counts.written_bursts : pc.counts.read_bursts) += run.count;
     entry.left = static_cast<std::uint8_t>(entry.left - run.count);
     entry.next = static_cast<std::uint8_t>((entry.next + run.count) % table_.interleave);
-    shrink(pc, entry);
-    pc.column_stale = pc.refresh.check = true;
-    // Its banks may be precharged later than before, and by others.
-    const std::uint64_t claimed = pc.queues[kRead].claimed_open | pc.queues[kWrite].claimed_open;
-    const DramCommand command = writing_ ? DramCommand::write : DramCommand::read;
-    if ((claimed & banks_of(run.set)) != 0 || pc.refresh.target >= 0 || closes_pages_ ||
-        table_.holds_up_others(command, DramCommand::precharge)) {
-        pc.precharge_stale = true;
-    }
-    if (table_.holds_up_others(command, DramCommand::activate)) {
-        pc.activate_stale = true;
+    entry.mask = groups_of(entry.request, entry.next, entry.left);
+    entry.ready = 0;  // a bound will do for what is left
+    pc.column_stale = true;
+    if (ahead_ > 0 || pc.refresh.due <= now) {
+        pc.refresh.check = pc.look_stale = true;
     }
     if (entry.left == 0) {
         no_longer_hit(pc, direction(), slot);
@@ -396,21 +369,17 @@ void DramChannel::start_run(PseudoChannel& pc, Ck now) {
         client_.served({entry.request.tag, entry.request.arrival, last + latency_[direction()], entry.activates,
                         entry.request.bursts, entry.hit_at_arrival, writing_});
     }
+    settle_run(pc, run.set);
+    row_after_run(pc, run, now);
 }
 
-// Gives up the banks that the bursts left do not need.
-void DramChannel::shrink(PseudoChannel& pc, Entry& entry) {
-    const std::uint8_t mask = groups_of(entry.request, entry.next, entry.left);
-    for_each_bit(static_cast<std::uint8_t>(entry.mask & ~mask), [&](std::uint32_t group) {
-        const Bank number = entry.request.set * table_.groups + group;
-        BankState& bank = pc.banks[number];
-        --bank.hits[direction()];
-        if (--bank.queued == 0) {
-            pc.wanted &= ~bit(number);
-        }
-    });
-    entry.mask = entry.open = mask;
-    look_who_keeps(pc, direction(), entry.request.set);
+void DramChannel::note_run(PseudoChannel& pc, const ColumnRun& run, std::uint32_t row, Ck now) {
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+        const Bank bank = run.set * table_.groups + run.base + (run.first + i) % table_.interleave;
+        const Ck at = now + i * table_.step(writing_);
+        pc.used[bank] = at;
+        note(pc, writing_ ? DramCommand::write : DramCommand::read, at, bank, row);
+    }
 }
 
 }  // namespace sluice::sim

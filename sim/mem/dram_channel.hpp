@@ -97,40 +97,68 @@ private:
     using Slot = std::uint16_t;
     static constexpr Slot kNone = ~Slot{0};
     enum Priority : std::uint8_t { kRefresh, kDirection, kPage, kPrepare };
+    /// Bank groups of a set.
+    using Groups = std::uint8_t;
 
     struct Entry {
         DramRequest request;
         std::uint64_t sequence = 0;
+        Ck ready = 0;  ///< of a hit, for its next run, as far as its banks are concerned
         std::uint32_t passed_over = 0;
         std::uint32_t activates = 0;
-        Slot older = kNone, younger = kNone;  ///< of the same set and direction
-        std::uint8_t mask = 0;                ///< bank groups of the bursts that are left
-        std::uint8_t open = 0;                ///< those of them whose row is open
-        std::uint8_t left = 0;                ///< bursts
-        std::uint8_t next = 0;                ///< bank group of the first of them, counted from the base
+        Slot older = kNone, younger = kNone;                ///< of the same set and direction
+        Slot older_of_all = kNone, younger_of_all = kNone;  ///< of the same pseudo-channel and direction
+        Groups mask = 0;                                    ///< of the bursts that are left
+        Groups open = 0;                                    ///< those of them whose row is open
+        std::uint8_t left = 0;                              ///< bursts
+        std::uint8_t next = 0;                              ///< bank group of the first of them, from the base
+        bool hit = false;
         bool hit_at_arrival = false;
 
-        [[nodiscard]] bool hit() const { return open == mask; }
+        [[nodiscard]] Groups needs() const { return static_cast<Groups>(mask & ~open); }
     };
-    struct BankState {
-        std::uint32_t row = kNoRow;
-        std::uint16_t queued = 0;                 ///< requests, of both directions
-        std::array<std::uint16_t, 2> hits{};      ///< queued reads and writes that want the open row
-        std::array<Slot, 2> claim{kNone, kNone};  ///< the oldest read and write that want another row
-        Ck used = 0;                              ///< last column command, or ACT
+    struct Ends {
+        Slot oldest = kNone, youngest = kNone;
+    };
+    /// What the queued requests of one direction make of a set.
+    struct Wishes {
+        Ends requests;
+        Groups wanted = 0;        ///< banks of bursts that are left
+        Groups used = 0;          ///< those of them whose open row is the one wanted
+        Groups needed = 0;        ///< those whose row is not
+        std::uint8_t claims = 0;  ///< in Queue::claims
+    };
+    struct Set {
+        Groups open = 0;
+        std::array<Wishes, 2> wishes;
+    };
+    /// A request that asks for a train if nothing keeps it from it.
+    struct Claim {
+        Ck ready = 0;  ///< as far as its banks are concerned
+        std::uint64_t sequence = 0;
+        Slot slot = kNone;
+        std::uint8_t set = 0;
+        bool kept = false;  ///< a row that it would close is wanted
+        RowTrain train;
+    };
+    /// Queued requests of one direction.
+    struct Queue {
+        Ends requests;
+        std::vector<Slot> hits;  ///< by age
+        std::array<std::uint16_t, kMaxRanks> hits_of_rank{};
+        std::vector<Claim> claims;
     };
     struct ColumnChoice {
         Ck at = kNever;
         Slot slot = kNone;
     };
-    /// The best row command so far: the earliest, of those the first by priority, age and place in its request.
+    /// The train to be nominated: the earliest, of those the first by priority and age.
     struct RowChoice {
         Ck at = kNever;
         Priority priority = kRefresh;
-        isa::DramCommand command = isa::DramCommand::activate;
         Slot slot = kNone;  ///< whose request it serves
-        Bank bank = 0;
         std::uint64_t sequence = 0;
+        RowTrain train;
     };
     struct Refresh {
         std::uint64_t issued = 0;
@@ -140,34 +168,29 @@ private:
         Bank next = 0;           ///< first to look at
         std::int32_t target = -1;
         bool all_under_way = false;
-        bool check = false;  ///< look for a target in the next CK
-    };
-    /// Queued requests of one direction.
-    struct Queue {
-        std::vector<Slot> hits, misses;  ///< by age
-        std::array<std::uint16_t, kMaxRanks> hits_of_rank{};
-        struct Ends {
-            Slot oldest = kNone, youngest = kNone;
-        };
-        std::vector<Ends> sets;
-        std::uint64_t claimed_open = 0, claimed_closed = 0;  ///< banks with a claim, by whether a row is open
-        std::uint64_t kept = 0;                              ///< of the first: banks whose open row others may keep
+        bool check = false;  ///< something left: look for a target in the next CK
     };
     struct PseudoChannel {
-        PseudoChannel(const DramTable& table) : timing(table), banks(table.sets * table.groups) {
-            queues[0].sets.resize(table.sets);
-            queues[1].sets.resize(table.sets);
-        }
+        explicit PseudoChannel(const DramTable& table)
+            : timing(table),
+              rows(std::size_t{table.sets} * table.groups, kNoRow),
+              used(rows.size()),
+              sets(table.sets) {}
 
         DramTiming timing;
-        std::vector<BankState> banks;
+        std::vector<std::uint32_t> rows;  ///< of every bank
+        std::vector<Ck> used;             ///< last column command, or ACT, of every bank
+        std::vector<Set> sets;
         std::array<Queue, 2> queues;
-        std::uint64_t wanted = 0;  ///< banks that a queued request needs
-        std::uint64_t open = 0;    ///< banks with a row
+        std::array<std::uint64_t, 2> wanted{};  ///< banks that a queued request needs, by direction
+        std::uint64_t open = 0;                 ///< banks with a row
         Refresh refresh;
         ColumnChoice column;
-        RowChoice precharge, activate, row;  ///< the best of each, refresh commands with the first; the better of them
-        bool column_stale = true, precharge_stale = true, activate_stale = true;
+        RowChoice row;
+        Ck rows_free = 0;  ///< first CK after its last train
+        Ck look = 0;       ///< when a refresh could next be found to be due
+        bool nominated = false;
+        bool column_stale = true, row_stale = true, look_stale = true;
         DramCounts counts;
     };
 
@@ -175,7 +198,6 @@ private:
     [[nodiscard]] Ck next();
     void admit(Ck now);
     void enter(const DramRequest& request);
-    void offer_rows(PseudoChannel& pc, std::size_t direction, std::uint32_t set);
     void leave(PseudoChannel& pc, Slot slot);
     void turn();
     [[nodiscard]] bool wants_turn() const;
@@ -184,57 +206,62 @@ private:
 
     void choose_column(PseudoChannel& pc);
     void offer_column(PseudoChannel& pc, Slot slot);
+    [[nodiscard]] bool held_back(const PseudoChannel& pc, const Entry& entry) const;
     void becomes_hit(PseudoChannel& pc, std::size_t direction, Slot slot);
     void no_longer_hit(PseudoChannel& pc, std::size_t direction, Slot slot);
     [[nodiscard]] Ck soonest_column(const PseudoChannel& pc) const;
     [[nodiscard]] Ck in_slot(const PseudoChannel& pc, Ck at) const;
     void start_run(PseudoChannel& pc, Ck now);
-    void shrink(PseudoChannel& pc, Entry& entry);
+    void note_run(PseudoChannel& pc, const ColumnRun& run, std::uint32_t row, Ck now);
+    void row_after_run(PseudoChannel& pc, const ColumnRun& run, Ck now);
 
-    void refresh_row_choice(PseudoChannel& pc) {
-        if (pc.precharge_stale || pc.activate_stale || pc.row.at < row_free_) {
-            choose_row(pc);
-        }
-    }
+    void settle_arrival(PseudoChannel& pc, std::size_t direction, Slot slot);
+    void settle_run(PseudoChannel& pc, std::uint32_t set);
+    void settle(PseudoChannel& pc, std::uint32_t set);
+    void settle(PseudoChannel& pc, std::size_t direction, std::uint32_t set);
+    void update_wanted(PseudoChannel& pc, std::size_t direction, std::uint32_t set);
+    void drop_claims(Queue& queue, Wishes& wishes, std::uint32_t set);
+    void claim(PseudoChannel& pc, std::size_t direction, Slot slot, Groups kept);
+    void row_after_arrival(PseudoChannel& pc, std::size_t direction, Slot slot);
+
     void choose_row(PseudoChannel& pc);
     void choose_refresh_command(PseudoChannel& pc, RowChoice& best) const;
-    void choose_precharge(const PseudoChannel& pc, std::size_t direction, Priority priority, std::uint64_t except,
-                          RowChoice& best) const;
-    [[nodiscard]] bool kept(const Queue& queue, Slot claim, Bank bank, std::uint32_t row) const;
-    void look_who_keeps(PseudoChannel& pc, std::size_t direction, std::uint32_t set);
-    void choose_activate(const PseudoChannel& pc, std::size_t direction, Priority priority, std::uint64_t except,
-                         RowChoice& best) const;
+    void choose_claim(const PseudoChannel& pc, std::size_t direction, RowChoice& best) const;
+    void offer_claim(const PseudoChannel& pc, std::size_t direction, const Claim& claim, RowChoice& best) const;
+    [[nodiscard]] bool keeps_from(const PseudoChannel& pc, std::size_t direction, const Claim& claim) const;
     void choose_page_closing(const PseudoChannel& pc, RowChoice& best) const;
-    [[nodiscard]] bool before(const RowChoice& a, const RowChoice& b) const;
-    void offer(RowChoice& best, RowChoice choice) const;
-    void offer_for(RowChoice& best, const PseudoChannel& pc, Priority priority, isa::DramCommand command, Slot slot,
-                   Bank bank) const;
-    void issue_row(PseudoChannel& pc, const RowChoice& choice, Ck now);
-    void after_activate(PseudoChannel& pc, Bank bank);
-    void after_precharge(PseudoChannel& pc, Bank bank);
-    void open(PseudoChannel& pc, Bank bank, std::uint32_t row);
-    void close(PseudoChannel& pc, Bank bank);
-    void claim_anew(PseudoChannel& pc, std::size_t direction, Bank bank);
+    void offer(const PseudoChannel& pc, const RowChoice& choice, Ck allowed, RowChoice& best) const;
+    [[nodiscard]] static bool before(const RowChoice& a, const RowChoice& b);
+    [[nodiscard]] Ck row_start(const PseudoChannel& pc) const;
+    void take_row_bus(const RowTrain& train, Ck now);
+    void start_train(PseudoChannel& pc, Ck now);
+    void open_row(PseudoChannel& pc, Bank bank, std::uint32_t row, Ck now);
+    void close_row(PseudoChannel& pc, Bank bank);
+    void start_for_all(PseudoChannel& pc, isa::DramCommand command, Ck now);
+    void note_bank_refreshed(PseudoChannel& pc, Bank bank);
 
     void look_for_refresh(PseudoChannel& pc, Ck now);
     void pick_target(PseudoChannel& pc, bool forced);
     void count_refresh(PseudoChannel& pc);
     [[nodiscard]] Ck due(const Refresh& refresh, std::uint64_t k) const;
-    [[nodiscard]] Ck next_look(const PseudoChannel& pc) const;
+    [[nodiscard]] Ck next_look(PseudoChannel& pc) const {
+        if (pc.look_stale) {
+            pc.look_stale = false;
+            pc.look = find_next_look(pc);
+        }
+        return std::max(pc.look, tick_);
+    }
+    [[nodiscard]] Ck find_next_look(const PseudoChannel& pc) const;
     void skip_idle_refreshes(Ck end);
 
-    [[nodiscard]] std::uint64_t banks_of(std::uint32_t set) const {
-        return ((std::uint64_t{1} << table_.groups) - 1) << set * table_.groups;
-    }
     [[nodiscard]] ColumnRun run_of(const Entry& entry) const;
-    [[nodiscard]] std::uint8_t groups_of(const DramRequest& request, std::uint32_t next, std::uint32_t left) const;
-    [[nodiscard]] std::uint8_t position_of(const Entry& entry, std::uint32_t group) const;
-    [[nodiscard]] Slot oldest(const Queue& queue) const;
+    [[nodiscard]] Groups groups_of(const DramRequest& request, std::uint32_t next, std::uint32_t left) const;
+    [[nodiscard]] Groups open_to(const PseudoChannel& pc, const Entry& entry) const;
     [[nodiscard]] bool aged(const Queue& queue, Slot slot) const {
-        return entries_[slot].passed_over >= age_limit_ && oldest(queue) == slot;
+        return queue.requests.oldest == slot && entries_[slot].passed_over >= age_limit_;
     }
     void insert_by_age(std::vector<Slot>& list, Slot slot) const;
-    [[nodiscard]] static bool has_requests(const PseudoChannel& pc) { return pc.wanted != 0; }
+    [[nodiscard]] static std::uint64_t wanted(const PseudoChannel& pc) { return pc.wanted[0] | pc.wanted[1]; }
     [[nodiscard]] std::size_t direction() const { return writing_ ? 1 : 0; }
     [[nodiscard]] std::uint64_t number_of(const PseudoChannel& pc) const {
         return static_cast<std::uint64_t>(&pc - channels_.data());
@@ -250,8 +277,8 @@ private:
     std::uint32_t banks_;
     std::array<std::uint32_t, 2> capacity_;
     std::uint32_t write_high_, write_low_, prepare_, age_limit_;
-    std::array<Ck, isa::kDramCommands> row_bus_{};
-    std::array<Ck, 2> latency_;  ///< last column command to the end of its data
+    std::array<Ck, 2> latency_;                ///< last column command to the end of its data
+    std::array<bool, 2> run_holds_up_rows_{};  ///< in other banks than its own
     bool per_bank_, all_bank_, closes_pages_;
     Ck page_timeout_ = 0;
     std::uint64_t refresh_interval_, refresh_parts_, postponed_, ahead_;
@@ -264,8 +291,10 @@ private:
     std::array<std::uint32_t, 2> queued_{};
     std::uint64_t next_sequence_ = 0, turns_ = 0;
     bool writing_ = false, draining_ = false, prepared_ = false;
-    Ck row_free_ = 0;
-    Ck tick_ = 0;  ///< the first CK not yet performed
+    std::uint64_t bus_taken_ = 0;  ///< bit i: the row bus at CK bus_from_ + i; later ones are free
+    Ck bus_from_ = 0;
+    Ck tick_ = 0;          ///< the first CK not yet performed
+    Ck columns_from_ = 0;  ///< the first CK whose column command is not yet decided
     std::vector<DramTraceEntry>* trace_ = nullptr;
 };
 

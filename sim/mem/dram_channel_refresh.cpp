@@ -20,22 +20,24 @@ void DramChannel::count_refresh(PseudoChannel& pc) {
     ++pc.refresh.issued;
     pc.refresh.due = due(pc.refresh, pc.refresh.issued);
     pc.refresh.check = true;
-    pc.precharge_stale = pc.activate_stale = true;
+    pc.row_stale = pc.look_stale = true;
 }
 
 void DramChannel::look_for_refresh(PseudoChannel& pc, Ck now) {
     Refresh& refresh = pc.refresh;
     refresh.check = false;
+    pc.look_stale = true;
     if (refresh.target >= 0 || refresh.all_under_way) {
         return;
     }
     if (refresh.due <= now) {
         if (all_bank_) {
-            refresh.all_under_way = pc.precharge_stale = pc.activate_stale = pc.column_stale = true;
+            refresh.all_under_way = pc.row_stale = pc.column_stale = true;
+            pc.nominated = false;
         } else {
             pick_target(pc, due(refresh, refresh.issued + postponed_) <= now);
         }
-    } else if (per_bank_ && ahead_ > 0 && !has_requests(pc) &&
+    } else if (per_bank_ && ahead_ > 0 && wanted(pc) == 0 &&
                (refresh.issued < ahead_ || due(refresh, refresh.issued - ahead_) <= now)) {
         pick_target(pc, false);
     }
@@ -45,29 +47,29 @@ void DramChannel::pick_target(PseudoChannel& pc, bool forced) {
     Refresh& refresh = pc.refresh;
     const std::uint64_t all = banks_ == 64 ? ~std::uint64_t{0} : bit(banks_) - 1;
     const std::uint64_t left = all & ~refresh.done;
-    const std::uint64_t candidates = (left & ~pc.wanted) != 0 ? left & ~pc.wanted : forced ? left : 0;
+    const std::uint64_t candidates = (left & ~wanted(pc)) != 0 ? left & ~wanted(pc) : forced ? left : 0;
     if (candidates == 0) {
         return;
     }
     // Counting upwards from `next`, round the end.
     const std::uint64_t upwards = candidates & ~(bit(refresh.next) - 1);
     refresh.target = std::countr_zero(upwards != 0 ? upwards : candidates);
-    pc.precharge_stale = pc.activate_stale = true;
+    pc.row_stale = pc.column_stale = true;
 }
 
 // When `look_for_refresh` could next find one.
-Ck DramChannel::next_look(const PseudoChannel& pc) const {
+Ck DramChannel::find_next_look(const PseudoChannel& pc) const {
     const Refresh& refresh = pc.refresh;
     if (!(per_bank_ || all_bank_) || refresh.target >= 0 || refresh.all_under_way) {
         return kNever;
     }
-    if (per_bank_ && ahead_ > 0 && !has_requests(pc)) {
-        return std::max(tick_, refresh.issued < ahead_ ? 0 : due(refresh, refresh.issued - ahead_));
+    if (per_bank_ && ahead_ > 0 && wanted(pc) == 0) {
+        return refresh.issued < ahead_ ? 0 : due(refresh, refresh.issued - ahead_);
     }
     if (refresh.due >= tick_) {
         return refresh.due;
     }
-    return refresh.check ? tick_ : std::max(tick_, due(refresh, refresh.issued + postponed_));
+    return refresh.check ? tick_ : due(refresh, refresh.issued + postponed_);
 }
 
 // The refreshes of a channel without requests repeat every nREFI, once none is late or still to be pulled in: whole
@@ -92,6 +94,7 @@ void DramChannel::skip_idle_refreshes(Ck end) {
             refresh.issued += (rounds - 2) * refresh_parts_;
             refresh.due = due(refresh, refresh.issued);
             pc.counts.refreshes += (rounds - 2) * refresh_parts_;
+            pc.look_stale = true;
         }
     }
 }

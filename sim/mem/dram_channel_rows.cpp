@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DramChannel: which row command goes next, and what it changes.
+// DramChannel: which requests ask for trains of row commands, which train goes next, and what it changes.
 #include <algorithm>
 #include <bit>
 
@@ -10,315 +10,375 @@ namespace sluice::sim {
 
 using isa::DramCommand;
 
-bool DramChannel::before(const RowChoice& a, const RowChoice& b) const {
-    if (a.priority != b.priority) {
-        return a.priority < b.priority;
+namespace {
+
+constexpr Ck kMaskBits = 64;
+
+}  // namespace
+
+// ---- what requests ask for ------------------------------------------------------------------------------------------
+
+DramChannel::Groups DramChannel::open_to(const PseudoChannel& pc, const Entry& entry) const {
+    std::uint32_t open = 0;
+    const std::uint32_t* rows = &pc.rows[std::size_t{entry.request.set} * table_.groups];
+    for (std::uint32_t group = 0; group < table_.groups; ++group) {
+        open |= (rows[group] == entry.request.row ? 1U : 0U) << group;
     }
-    if (a.sequence != b.sequence || a.slot == kNone) {
-        return a.sequence < b.sequence;
-    }
-    return position_of(entries_[a.slot], a.bank % table_.groups) <
-           position_of(entries_[b.slot], b.bank % table_.groups);
+    return static_cast<Groups>(open & entry.mask);
 }
 
-void DramChannel::offer(RowChoice& best, RowChoice choice) const {
-    choice.at = std::max(choice.at, std::max(row_free_, tick_));
-    if (choice.at < best.at || (choice.at == best.at && before(choice, best))) {
+void DramChannel::settle(PseudoChannel& pc, std::uint32_t set) {
+    settle(pc, kRead, set);
+    settle(pc, kWrite, set);
+}
+
+// After anything that changes the requests, the rows or the clocks of a set.
+void DramChannel::settle(PseudoChannel& pc, std::size_t d, std::uint32_t set) {
+    Wishes& wishes = pc.sets[set].wishes[d];
+    if (wishes.wanted == 0) {
+        return;
+    }
+    if (wishes.claims > 0) {
+        drop_claims(pc.queues[d], wishes, set);
+    }
+    wishes.wanted = wishes.used = wishes.needed = 0;
+    Groups kept = 0;  // by hits
+    for (Slot slot = wishes.requests.oldest; slot != kNone; slot = entries_[slot].younger) {
+        Entry& entry = entries_[slot];
+        entry.open = open_to(pc, entry);
+        const bool hit = entry.open == entry.mask;
+        if (hit != entry.hit) {
+            hit ? becomes_hit(pc, d, slot) : no_longer_hit(pc, d, slot);
+        }
+        wishes.wanted = static_cast<Groups>(wishes.wanted | entry.mask);
+        wishes.used = static_cast<Groups>(wishes.used | entry.open);
+        kept = static_cast<Groups>(kept | (hit ? entry.open : 0));
+    }
+    update_wanted(pc, d, set);
+    // Older requests keep their rows too, so that no two can wait for each other.
+    for (Slot slot = wishes.requests.oldest; slot != kNone; slot = entries_[slot].younger) {
+        const Entry& entry = entries_[slot];
+        if (entry.needs() != 0 && (entry.needs() & wishes.needed) == 0) {
+            claim(pc, d, slot, kept);
+        }
+        wishes.needed = static_cast<Groups>(wishes.needed | entry.needs());
+        kept = static_cast<Groups>(kept | entry.open);
+    }
+}
+
+// The youngest of its set takes no claim from others; if it is a hit it keeps rows from them.
+void DramChannel::settle_arrival(PseudoChannel& pc, std::size_t d, Slot slot) {
+    Entry& entry = entries_[slot];
+    const std::uint32_t set = entry.request.set;
+    Wishes& wishes = pc.sets[set].wishes[d];
+    entry.open = open_to(pc, entry);
+    const Groups needs = entry.needs();
+    wishes.wanted = static_cast<Groups>(wishes.wanted | entry.mask);
+    pc.wanted[d] |= std::uint64_t{entry.mask} << set * table_.groups;
+    if (needs == 0) {
+        becomes_hit(pc, d, slot);
+        for (std::size_t i = 0; wishes.claims > 0 && i < pc.queues[d].claims.size(); ++i) {
+            Claim& claim = pc.queues[d].claims[i];
+            claim.kept = claim.kept || (claim.set == set && claim.train.command == DramCommand::precharge &&
+                                        (entries_[claim.slot].needs() & entry.open) != 0);
+        }
+    } else if ((needs & wishes.needed) == 0) {
+        const Groups kept = wishes.used;
+        claim(pc, d, slot, kept);
+    }
+    wishes.used = static_cast<Groups>(wishes.used | entry.open);
+    wishes.needed = static_cast<Groups>(wishes.needed | needs);
+}
+
+// Where nobody claims anything, all that are left are hits.
+void DramChannel::settle_run(PseudoChannel& pc, std::uint32_t set) {
+    auto& [reads, writes] = pc.sets[set].wishes;
+    if (reads.claims + writes.claims > 0) {
+        settle(pc, set);
+        return;
+    }
+    Wishes& wishes = writing_ ? writes : reads;
+    wishes.wanted = 0;
+    for (Slot slot = wishes.requests.oldest; slot != kNone; slot = entries_[slot].younger) {
+        wishes.wanted = static_cast<Groups>(wishes.wanted | entries_[slot].mask);
+    }
+    wishes.used = wishes.wanted;
+    update_wanted(pc, direction(), set);
+}
+
+void DramChannel::update_wanted(PseudoChannel& pc, std::size_t d, std::uint32_t set) {
+    const std::uint32_t first = set * table_.groups;
+    const std::uint64_t all = ((std::uint64_t{1} << table_.groups) - 1) << first;
+    pc.wanted[d] = (pc.wanted[d] & ~all) | std::uint64_t{pc.sets[set].wishes[d].wanted} << first;
+}
+
+void DramChannel::drop_claims(Queue& queue, Wishes& wishes, std::uint32_t set) {
+    for (std::size_t i = queue.claims.size(); i-- > 0 && wishes.claims > 0;) {
+        if (queue.claims[i].set == set) {
+            queue.claims[i] = queue.claims.back();
+            queue.claims.pop_back();
+            --wishes.claims;
+        }
+    }
+}
+
+void DramChannel::claim(PseudoChannel& pc, std::size_t d, Slot slot, Groups kept) {
+    const Entry& entry = entries_[slot];
+    Set& set = pc.sets[entry.request.set];
+    Claim& claim = pc.queues[d].claims.emplace_back();
+    ++set.wishes[d].claims;
+    const Groups closes = entry.needs() & set.open;
+    const Groups banks = closes != 0 ? closes : entry.needs();
+    claim.slot = slot;
+    claim.sequence = entry.sequence;
+    claim.set = entry.request.set;
+    claim.kept = (closes & kept) != 0;
+    claim.train.command = closes != 0 ? DramCommand::precharge : DramCommand::activate;
+    const std::uint32_t longest = table_.longest_train(claim.train.command);
+    std::uint32_t offset = entry.next;
+    for (std::uint32_t i = 0; i < table_.interleave && claim.train.count < longest; ++i) {
+        const std::uint32_t group = entry.request.base + offset;
+        if ((banks >> group & 1U) != 0) {
+            claim.train.add(claim.set * table_.groups + group);
+        }
+        offset = offset + 1 == table_.interleave ? 0 : offset + 1;
+    }
+    claim.ready = pc.timing.earliest_in_banks(claim.train);
+}
+
+// A request more can only bring the choice forward, or keep a row that it would close.
+void DramChannel::row_after_arrival(PseudoChannel& pc, std::size_t d, Slot slot) {
+    if (pc.row_stale || pc.nominated || pc.refresh.all_under_way) {
+        return;
+    }
+    const std::vector<Claim>& claims = pc.queues[d].claims;
+    if (closes_pages_ || (pc.row.at != kNever && pc.row.train.banks[0] / table_.groups == entries_[slot].request.set)) {
+        pc.row_stale = true;
+    } else if (!claims.empty() && claims.back().slot == slot && (d == direction() || prepared_)) {
+        offer_claim(pc, d, claims.back(), pc.row);
+    }
+}
+
+// Its banks may be precharged later than before, and by others.
+void DramChannel::row_after_run(PseudoChannel& pc, const ColumnRun& run, Ck now) {
+    const DramCommand column = run.write ? DramCommand::write : DramCommand::read;
+    const RowTrain& train = pc.row.train;
+    const bool of_set = pc.row.at != kNever && train.banks[0] / table_.groups == run.set;
+    if (pc.nominated) {
+        const bool touched = of_set || table_.holds_up_others(column, train.command);
+        if (touched && pc.timing.earliest(train) > now) {
+            pc.nominated = false;
+            pc.row_stale = true;
+        }
+        return;
+    }
+    const auto& [reads, writes] = pc.sets[run.set].wishes;
+    pc.row_stale = pc.row_stale || of_set || reads.claims + writes.claims > 0 || closes_pages_ ||
+                   pc.refresh.target >= 0 || run_holds_up_rows_[direction()];
+}
+
+// ---- the choice -----------------------------------------------------------------------------------------------------
+
+bool DramChannel::before(const RowChoice& a, const RowChoice& b) {
+    return a.priority != b.priority ? a.priority < b.priority : a.sequence < b.sequence;
+}
+
+void DramChannel::offer(const PseudoChannel& pc, const RowChoice& choice, Ck allowed, RowChoice& best) const {
+    const Ck at = std::max({allowed, pc.rows_free, tick_});
+    if (at < best.at || (at == best.at && before(choice, best))) {
         best = choice;
+        best.at = at;
     }
 }
 
-inline void DramChannel::offer_for(RowChoice& best, const PseudoChannel& pc, Priority priority, DramCommand command,
-                                   Slot slot, Bank bank) const {
-    const Ck at = std::max(pc.timing.earliest(command, bank), std::max(row_free_, tick_));
-    if (at <= best.at) {
-        offer(best, {at, priority, command, slot, bank, entries_[slot].sequence});
-    }
-}
-
-// Precharges and activates are chosen apart: one seldom changes what is best of the other.
 void DramChannel::choose_row(PseudoChannel& pc) {
-    const std::size_t d = direction();
-    const bool blocked = pc.refresh.all_under_way;
-    const std::uint64_t claimed = pc.queues[d].claimed_open | pc.queues[d].claimed_closed;
-    if (pc.precharge_stale || pc.precharge.at < row_free_) {
-        pc.precharge_stale = false;
-        pc.precharge = {};
-        choose_refresh_command(pc, pc.precharge);
-        if (!blocked) {
-            choose_precharge(pc, d, kDirection, 0, pc.precharge);
-            if (closes_pages_) {
-                choose_page_closing(pc, pc.precharge);
-            }
-            if (prepared_) {
-                choose_precharge(pc, 1 - d, kPrepare, claimed, pc.precharge);
-            }
-        }
+    pc.row_stale = false;
+    if (pc.nominated) {
+        return;
     }
-    if (pc.activate_stale || pc.activate.at < row_free_) {
-        pc.activate_stale = false;
-        pc.activate = {};
-        if (!blocked) {
-            choose_activate(pc, d, kDirection, 0, pc.activate);
-            if (prepared_) {
-                choose_activate(pc, 1 - d, kPrepare, claimed, pc.activate);
-            }
-        }
+    pc.row = {};
+    choose_refresh_command(pc, pc.row);
+    if (pc.refresh.all_under_way) {
+        return;
     }
-    const bool first =
-        pc.activate.at < pc.precharge.at ||
-        (pc.activate.at == pc.precharge.at && pc.activate.at != kNever && before(pc.activate, pc.precharge));
-    pc.row = first ? pc.activate : pc.precharge;
+    choose_claim(pc, direction(), pc.row);
+    if (closes_pages_) {
+        choose_page_closing(pc, pc.row);
+    }
+    if (prepared_) {
+        choose_claim(pc, 1 - direction(), pc.row);
+    }
 }
 
 void DramChannel::choose_refresh_command(PseudoChannel& pc, RowChoice& best) const {
     RowChoice choice;
-    choice.sequence = number_of(pc);
     if (pc.refresh.all_under_way) {
-        choice.command = pc.open == 0 ? DramCommand::refresh_all : DramCommand::precharge_all;
-        choice.at = pc.timing.earliest_for_all(choice.command);
-        offer(best, choice);
+        choice.train.command = pc.open == 0 ? DramCommand::refresh_all : DramCommand::precharge_all;
+        choice.train.add(0);
+        offer(pc, choice, pc.timing.earliest_for_all(choice.train.command), best);
     } else if (pc.refresh.target >= 0) {
-        choice.bank = static_cast<Bank>(pc.refresh.target);
-        choice.command = pc.banks[choice.bank].row == kNoRow ? DramCommand::refresh_bank : DramCommand::precharge;
-        choice.at = pc.timing.earliest(choice.command, choice.bank);
-        offer(best, choice);
+        const auto bank = static_cast<Bank>(pc.refresh.target);
+        choice.train.command = pc.rows[bank] == kNoRow ? DramCommand::refresh_bank : DramCommand::precharge;
+        choice.train.add(bank);
+        offer(pc, choice, pc.timing.earliest(choice.train), best);
     }
 }
 
-void DramChannel::choose_precharge(const PseudoChannel& pc, std::size_t d, Priority priority, std::uint64_t except,
-                                   RowChoice& best) const {
-    const Queue& queue = pc.queues[d];
-    std::uint64_t kept = queue.kept;
-    if (kept != 0 && !queue.misses.empty() && aged(queue, queue.misses.front())) {
-        const Entry& entry = entries_[queue.misses.front()];
-        const std::uint64_t closed_to_it = entry.mask & ~entry.open;
-        kept &= ~(closed_to_it << entry.request.set * table_.groups);
-    }
-    for_each_bit(queue.claimed_open & ~except & (priority == kPrepare ? ~std::uint64_t{0} : ~kept), [&](Bank bank) {
-        const BankState& state = pc.banks[bank];
-        if (priority != kPrepare || state.hits[0] + state.hits[1] == 0) {
-            offer_for(best, pc, priority, DramCommand::precharge, state.claim[d], bank);
+void DramChannel::choose_claim(const PseudoChannel& pc, std::size_t d, RowChoice& best) const {
+    const Priority priority = d == direction() ? kDirection : kPrepare;
+    const Ck from = std::max(pc.rows_free, tick_);
+    const Ck activate = std::max(from, pc.timing.gate(DramCommand::activate));
+    const Ck precharge = std::max(from, pc.timing.gate(DramCommand::precharge));
+    for (const Claim& claim : pc.queues[d].claims) {
+        // Most cannot be the best; that is seen at once.
+        const Ck gate = claim.train.command == DramCommand::activate ? activate : precharge;
+        const Ck soonest = std::max(claim.ready, gate);
+        const bool later = best.priority < priority || (best.priority == priority && best.sequence < claim.sequence);
+        if (soonest < best.at || (soonest == best.at && !later)) {
+            offer_claim(pc, d, claim, best);
         }
-    });
+    }
 }
 
-// Whether other requests keep the open row from a claim: one that is older, so that two requests cannot wait for each
-// other, or one that is ready.
-bool DramChannel::kept(const Queue& queue, Slot claim, Bank bank, std::uint32_t row) const {
-    const std::uint32_t group = bank % table_.groups;
-    for (Slot slot = queue.sets[bank / table_.groups].oldest; slot != kNone; slot = entries_[slot].younger) {
-        const Entry& entry = entries_[slot];
-        const bool wants = entry.request.row == row && (entry.open >> group & 1U) != 0;
-        if (wants && (entry.hit() || entry.sequence < entries_[claim].sequence)) {
-            return true;
-        }
+void DramChannel::offer_claim(const PseudoChannel& pc, std::size_t d, const Claim& claim, RowChoice& best) const {
+    if (!keeps_from(pc, d, claim)) {
+        const Priority priority = d == direction() ? kDirection : kPrepare;
+        offer(pc, {0, priority, claim.slot, claim.sequence, claim.train}, pc.timing.earliest(claim.train), best);
     }
-    return false;
 }
 
-// After anything that changes the requests or the rows of a set.
-void DramChannel::look_who_keeps(PseudoChannel& pc, std::size_t d, std::uint32_t set) {
-    Queue& queue = pc.queues[d];
-    const std::uint64_t banks = banks_of(set);
-    queue.kept &= ~banks;
-    for_each_bit(queue.claimed_open & banks, [&](Bank bank) {
-        const BankState& state = pc.banks[bank];
-        if (state.hits[d] > 0 && kept(queue, state.claim[d], bank, state.row)) {
-            queue.kept |= bit(bank);
-        }
-    });
-}
-
-// Where many wait, in order of age, so that the search may end at the first that is allowed as soon as any can be.
-void DramChannel::choose_activate(const PseudoChannel& pc, std::size_t d, Priority priority, std::uint64_t except,
-                                  RowChoice& best) const {
-    const Queue& queue = pc.queues[d];
-    std::uint64_t left = queue.claimed_closed & ~except;
-    if (pc.refresh.target >= 0) {
-        left &= ~bit(static_cast<Bank>(pc.refresh.target));
+// Whether a claim has to wait, whatever the standard allows.
+bool DramChannel::keeps_from(const PseudoChannel& pc, std::size_t d, const Claim& claim) const {
+    const bool ahead = d != direction();
+    if (claim.train.command == DramCommand::precharge && !ahead) {
+        return claim.kept && !aged(pc.queues[d], claim.slot);
     }
-    const Ck soonest = std::max(pc.timing.gate(DramCommand::activate), std::max(row_free_, tick_));
-    if (left == 0 || best.at < soonest) {
-        return;
+    const Set& set = pc.sets[claim.set];
+    const Groups needs = entries_[claim.slot].needs();
+    if (ahead && (needs & set.wishes[direction()].needed) != 0) {
+        return true;
     }
-    constexpr int kFew = 4;
-    if (std::popcount(left) <= kFew) {
-        for_each_bit(left, [&](Bank bank) {
-            offer_for(best, pc, priority, DramCommand::activate, pc.banks[bank].claim[d], bank);
-        });
-        return;
+    if (claim.train.command == DramCommand::precharge) {
+        return (needs & (set.wishes[kRead].used | set.wishes[kWrite].used)) != 0;
     }
-    for (std::size_t i = 0; i < queue.misses.size() && left != 0; ++i) {
-        const Slot slot = queue.misses[i];
-        const Entry& entry = entries_[slot];
-        const std::uint64_t wanted = std::uint64_t{entry.mask} << entry.request.set * table_.groups;
-        bool found = false;
-        for_each_bit(left & wanted, [&](Bank bank) {
-            if (pc.banks[bank].claim[d] == slot) {
-                left &= ~bit(bank);
-                offer_for(best, pc, priority, DramCommand::activate, slot, bank);
-                found = found || (best.at == soonest && best.slot == slot);
-            }
-        });
-        if (found) {
-            return;
-        }
-    }
+    const auto target = static_cast<std::uint32_t>(pc.refresh.target);
+    return pc.refresh.target >= 0 && target / table_.groups == claim.set && (needs >> target % table_.groups & 1U) != 0;
 }
 
 void DramChannel::choose_page_closing(const PseudoChannel& pc, RowChoice& best) const {
     for_each_bit(pc.open, [&](Bank bank) {
-        const BankState& state = pc.banks[bank];
-        if (state.hits[kRead] == 0 && state.hits[kWrite] == 0) {
-            const Ck at = std::max(pc.timing.earliest(DramCommand::precharge, bank), state.used + page_timeout_);
-            offer(best, {at, kPage, DramCommand::precharge, kNone, bank, number_of(pc) * banks_ + bank});
+        const auto& [reads, writes] = pc.sets[bank / table_.groups].wishes;
+        if (((reads.used | writes.used) >> bank % table_.groups & 1U) == 0) {
+            RowChoice choice;
+            choice.priority = kPage;
+            choice.sequence = bank;
+            choice.train.command = DramCommand::precharge;
+            choice.train.add(bank);
+            offer(pc, choice, std::max(pc.timing.earliest(choice.train), pc.used[bank] + page_timeout_), best);
         }
     });
 }
 
-void DramChannel::issue_row(PseudoChannel& pc, const RowChoice& choice, Ck now) {
-    row_free_ = now + row_bus_[static_cast<std::size_t>(choice.command)];
-    pc.column_stale = pc.column_stale || table_.holds_up_others(choice.command, DramCommand::read) ||
-                      table_.holds_up_others(choice.command, DramCommand::write);
-    switch (choice.command) {
-        case DramCommand::activate: {
-            Entry& entry = entries_[choice.slot];
-            ++entry.activates;
-            ++pc.counts.activates;
-            note(pc, choice.command, now, choice.bank, entry.request.row);
-            pc.timing.issue(choice.command, choice.bank, now);
-            open(pc, choice.bank, entry.request.row);
-            pc.banks[choice.bank].used = now;
-            after_activate(pc, choice.bank);
-            return;
+// ---- the row bus ----------------------------------------------------------------------------------------------------
+
+// When the chosen train finds the row bus free for all its commands.
+Ck DramChannel::row_start(const PseudoChannel& pc) const {
+    Ck at = std::max(pc.row.at, tick_);
+    if (at - bus_from_ >= kMaskBits) {
+        return at;
+    }
+    const std::uint64_t mask = table_.row_bus_mask(pc.row.train);
+    for (std::uint64_t taken = bus_taken_ >> (at - bus_from_); (taken & mask) != 0; taken >>= 1) {
+        ++at;
+    }
+    return at;
+}
+
+void DramChannel::take_row_bus(const RowTrain& train, Ck now) {
+    bus_taken_ = now - bus_from_ < kMaskBits ? bus_taken_ >> (now - bus_from_) : 0;
+    bus_taken_ |= table_.row_bus_mask(train);
+    bus_from_ = now;
+}
+
+// ---- trains ---------------------------------------------------------------------------------------------------------
+
+void DramChannel::start_train(PseudoChannel& pc, Ck now) {
+    const RowTrain train = pc.row.train;
+    const Slot slot = pc.row.slot;
+    pc.nominated = false;
+    pc.row_stale = true;
+    const Ck step = table_.row_step(train.command);
+    take_row_bus(train, now);
+    pc.rows_free = now + (train.count - 1) * step + 1;
+    const Slot first = pc.queues[direction()].requests.oldest;
+    pc.column_stale = pc.column_stale || (first != kNone && aged(pc.queues[direction()], first)) ||
+                      table_.holds_up_others(train.command, DramCommand::read) ||
+                      table_.holds_up_others(train.command, DramCommand::write);
+    if (train.command == DramCommand::precharge_all || train.command == DramCommand::refresh_all) {
+        start_for_all(pc, train.command, now);
+        return;
+    }
+    pc.timing.issue(train, now);
+    Ck at = now;
+    for (std::uint32_t i = 0; i < train.count; ++i) {
+        const Bank bank = train.banks[i];
+        const std::uint32_t row = slot == kNone ? pc.rows[bank] : entries_[slot].request.row;
+        switch (train.command) {
+            case DramCommand::activate:
+                note(pc, train.command, at, bank, row);
+                open_row(pc, bank, row, at);
+                ++entries_[slot].activates;
+                break;
+            case DramCommand::precharge:
+                note(pc, train.command, at, bank, pc.rows[bank]);
+                close_row(pc, bank);
+                break;
+            default: note(pc, train.command, at, bank, 0); note_bank_refreshed(pc, bank);
         }
-        case DramCommand::precharge:
-            note(pc, choice.command, now, choice.bank, pc.banks[choice.bank].row);
-            pc.timing.issue(choice.command, choice.bank, now);
-            close(pc, choice.bank);
-            after_precharge(pc, choice.bank);
-            return;
-        case DramCommand::precharge_all:
-            note(pc, choice.command, now, 0, 0);
-            pc.timing.issue_for_all(choice.command, now);
-            for_each_bit(pc.open, [&](Bank bank) { close(pc, bank); });
-            pc.precharge_stale = pc.activate_stale = true;
-            return;
-        case DramCommand::refresh_bank:
-            note(pc, choice.command, now, choice.bank, 0);
-            pc.timing.issue(choice.command, choice.bank, now);
-            pc.refresh.done |= bit(choice.bank);
-            if (static_cast<std::uint32_t>(std::popcount(pc.refresh.done)) == banks_) {
-                pc.refresh.done = 0;
-            }
-            pc.refresh.next = choice.bank + 1 == banks_ ? 0 : choice.bank + 1;
-            pc.refresh.target = -1;
-            count_refresh(pc);
-            return;
-        case DramCommand::refresh_all:
-            note(pc, choice.command, now, 0, 0);
-            pc.timing.issue_for_all(choice.command, now);
-            pc.refresh.all_under_way = false;
-            pc.column_stale = true;
-            count_refresh(pc);
-            return;
-        case DramCommand::read:
-        case DramCommand::write: return;
+        at += step;
     }
+    settle(pc, train.banks[0] / table_.groups);
 }
 
-// The best precharge stands unless it lies in the set, or the bank has a new one to offer.
-void DramChannel::after_activate(PseudoChannel& pc, Bank bank) {
-    pc.activate_stale = true;
-    const std::uint64_t set = banks_of(bank / table_.groups);
-    const std::uint64_t claimed = pc.queues[kRead].claimed_open | pc.queues[kWrite].claimed_open;
-    pc.precharge_stale = pc.precharge_stale || (claimed & bit(bank)) != 0 || (set >> pc.precharge.bank & 1U) != 0 ||
-                         pc.refresh.target >= 0 || closes_pages_ || prepared_ ||
-                         table_.holds_up_others(DramCommand::activate, DramCommand::precharge);
-}
-
-// The best activate stands, or gives way to one of the bank that was closed.
-void DramChannel::after_precharge(PseudoChannel& pc, Bank bank) {
-    pc.precharge_stale = true;
-    const std::size_t d = direction();
-    pc.activate_stale =
-        pc.activate_stale || prepared_ || table_.holds_up_others(DramCommand::precharge, DramCommand::activate);
-    const Slot claim = pc.banks[bank].claim[d];
-    if (!pc.activate_stale && claim != kNone && pc.refresh.target != static_cast<std::int32_t>(bank)) {
-        offer_for(pc.activate, pc, kDirection, DramCommand::activate, claim, bank);
-    }
-}
-
-void DramChannel::claim_anew(PseudoChannel& pc, std::size_t d, Bank bank) {
-    Queue& queue = pc.queues[d];
-    const std::uint32_t group = bank % table_.groups;
-    Slot slot = queue.sets[bank / table_.groups].oldest;
-    while (slot != kNone && ((entries_[slot].mask & ~entries_[slot].open) >> group & 1U) == 0) {
-        slot = entries_[slot].younger;
-    }
-    pc.banks[bank].claim[d] = slot;
-    queue.claimed_open &= ~bit(bank);
-    queue.claimed_closed &= ~bit(bank);
-    if (slot != kNone) {
-        (pc.banks[bank].row == kNoRow ? queue.claimed_closed : queue.claimed_open) |= bit(bank);
-    }
-}
-
-void DramChannel::open(PseudoChannel& pc, Bank bank, std::uint32_t row) {
-    BankState& state = pc.banks[bank];
-    state.row = row;
+void DramChannel::open_row(PseudoChannel& pc, Bank bank, std::uint32_t row, Ck at) {
+    pc.rows[bank] = row;
+    pc.used[bank] = at;
     pc.open |= bit(bank);
-    const auto group = static_cast<std::uint8_t>(1U << bank % table_.groups);
-    for (const std::size_t d : {kRead, kWrite}) {
-        Queue& queue = pc.queues[d];
-        if (queue.sets[bank / table_.groups].oldest == kNone) {
-            continue;
-        }
-        for (Slot slot = queue.sets[bank / table_.groups].oldest; slot != kNone; slot = entries_[slot].younger) {
-            Entry& entry = entries_[slot];
-            if (entry.request.row != row || (entry.mask & group) == 0) {
-                continue;
-            }
-            ++state.hits[d];
-            entry.open = static_cast<std::uint8_t>(entry.open | group);
-            if (entry.hit()) {
-                queue.misses.erase(std::find(queue.misses.begin(), queue.misses.end(), slot));
-                becomes_hit(pc, d, slot);
-            }
-        }
-        claim_anew(pc, d, bank);
-        look_who_keeps(pc, d, bank / table_.groups);
+    Groups& open = pc.sets[bank / table_.groups].open;
+    open = static_cast<Groups>(open | 1U << bank % table_.groups);
+    ++pc.counts.activates;
+}
+
+void DramChannel::close_row(PseudoChannel& pc, Bank bank) {
+    pc.rows[bank] = kNoRow;
+    pc.open &= ~bit(bank);
+    Groups& open = pc.sets[bank / table_.groups].open;
+    open = static_cast<Groups>(open & ~(1U << bank % table_.groups));
+}
+
+void DramChannel::start_for_all(PseudoChannel& pc, DramCommand command, Ck now) {
+    note(pc, command, now, 0, 0);
+    pc.timing.issue_for_all(command, now);
+    if (command == DramCommand::refresh_all) {
+        pc.refresh.all_under_way = false;
+        pc.column_stale = true;
+        count_refresh(pc);
+    }
+    for_each_bit(pc.open, [&](Bank bank) { close_row(pc, bank); });
+    for (std::uint32_t set = 0; set < table_.sets; ++set) {
+        settle(pc, set);
     }
 }
 
-void DramChannel::close(PseudoChannel& pc, Bank bank) {
-    BankState& state = pc.banks[bank];
-    const std::uint32_t row = state.row;
-    state.row = kNoRow;
-    pc.open &= ~bit(bank);
-    const auto group = static_cast<std::uint8_t>(1U << bank % table_.groups);
-    for (const std::size_t d : {kRead, kWrite}) {
-        Queue& queue = pc.queues[d];
-        if (queue.sets[bank / table_.groups].oldest == kNone) {
-            continue;
-        }
-        for (Slot slot = queue.sets[bank / table_.groups].oldest; slot != kNone && state.hits[d] > 0;
-             slot = entries_[slot].younger) {
-            Entry& entry = entries_[slot];
-            if (entry.request.row != row || (entry.open & group) == 0) {
-                continue;
-            }
-            if (entry.hit()) {
-                no_longer_hit(pc, d, slot);
-                insert_by_age(queue.misses, slot);
-            }
-            entry.open = static_cast<std::uint8_t>(entry.open & ~group);
-            --state.hits[d];
-        }
-        claim_anew(pc, d, bank);
-        look_who_keeps(pc, d, bank / table_.groups);
+void DramChannel::note_bank_refreshed(PseudoChannel& pc, Bank bank) {
+    pc.refresh.done |= bit(bank);
+    if (static_cast<std::uint32_t>(std::popcount(pc.refresh.done)) == banks_) {
+        pc.refresh.done = 0;
     }
+    pc.refresh.next = bank + 1 == banks_ ? 0 : bank + 1;
+    pc.refresh.target = -1;
+    pc.column_stale = true;
+    count_refresh(pc);
 }
 
 }  // namespace sluice::sim

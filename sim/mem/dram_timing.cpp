@@ -10,10 +10,6 @@ using isa::DramLevel;
 
 namespace {
 
-std::uint32_t narrow(std::int64_t value) {
-    return static_cast<std::uint32_t>(value);
-}
-
 void raise(Ck& ready, Ck at) {
     ready = ready > at ? ready : at;
 }
@@ -33,21 +29,22 @@ void DramTable::Updates::add(std::uint32_t to, std::uint32_t gap) {
 }
 
 DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
-    : groups(narrow(spec.bank_groups)),
-      sets(narrow(spec.banks_per_group * spec.ranks)),
-      sets_per_rank(narrow(spec.banks_per_group)),
-      ranks(narrow(spec.ranks)),
+    : groups(to_count(spec.bank_groups)),
+      sets(to_count(spec.banks_per_group * spec.ranks)),
+      sets_per_rank(to_count(spec.banks_per_group)),
+      ranks(to_count(spec.ranks)),
       interleave(visits) {
     for (const isa::DramConstraint& c : spec.rules.constraints) {
         const auto from = static_cast<std::size_t>(c.from);
         const auto to = static_cast<std::uint8_t>(c.to);
         holds_up_others_[from][to] = holds_up_others_[from][to] || c.level != DramLevel::bank;
         if (c.count > 1) {
-            windows_[from].push_back({c.level, static_cast<std::uint8_t>(from), to, narrow(c.gap), narrow(c.count)});
+            windows_[from].push_back(
+                {c.level, static_cast<std::uint8_t>(from), to, to_count(c.gap), to_count(c.count)});
         } else if (c.others) {
-            other_ranks_[from].add(to, narrow(c.gap));
+            other_ranks_[from].add(to, to_count(c.gap));
         } else {
-            updates_[from][static_cast<std::size_t>(c.level)].add(to, narrow(c.gap));
+            updates_[from][static_cast<std::size_t>(c.level)].add(to, to_count(c.gap));
         }
     }
     for (Bank bank = 0; bank < sets * groups; ++bank) {
@@ -55,6 +52,7 @@ DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
         parts.push_back({static_cast<std::uint8_t>(rank), static_cast<std::uint8_t>(rank * groups + bank % groups)});
     }
     set_steps(static_cast<Ck>(spec.timing.nbl), static_cast<Ck>(spec.pseudo_channels));
+    set_row_steps(spec.rules.row_bus_half_clocks);
 }
 
 // Between commands in different bank groups only the gaps of the rank and of the pseudo-channel stand; those of a group
@@ -76,6 +74,32 @@ void DramTable::set_steps(Ck burst, Ck turns) {
         step = (step + turns - 1) / turns * turns;
         step_[write ? 1 : 0] = step;
         longest_[write ? 1 : 0] = again <= step * interleave ? ~std::uint32_t{0} : interleave;
+    }
+}
+
+void DramTable::set_row_steps(const std::array<std::int64_t, isa::kDramCommands>& half_clocks) {
+    constexpr std::uint32_t kMaskBits = 64;
+    for (std::size_t c = 0; c < isa::kDramCommands; ++c) {
+        const std::uint32_t occupied = (to_count(half_clocks[c]) + 1) / 2;
+        row_step_[c] = occupied;
+        for (const DramLevel level : {DramLevel::pseudo_channel, DramLevel::rank}) {
+            for (const Update& u : updates(c, level)) {
+                if (u.to == c) {
+                    raise(row_step_[c], u.gap);
+                }
+            }
+        }
+        std::uint64_t mask = 0;
+        std::uint32_t& longest = longest_train_[c];
+        for (Ck at = 0; longest < kMaxBankGroups && at + occupied <= kMaskBits; at += row_step_[c]) {
+            mask |= ((std::uint64_t{1} << occupied) - 1) << at;
+            row_bus_masks_[c][++longest] = mask;
+        }
+        for (const Window& window : windows_[c]) {
+            if (window.to == c) {
+                longest = std::min(longest, window.count);
+            }
+        }
     }
 }
 
@@ -148,6 +172,75 @@ Ck DramTiming::earliest(const ColumnRun& run) const {
     return first;
 }
 
+Ck DramTiming::earliest_in_banks(const RowTrain& train) const {
+    const std::size_t c = index(train.command);
+    const Ck step = table_->row_step(train.command);
+    Ck first = 0;
+    Ck before = 0;
+    for (std::uint32_t i = 0; i < train.count; ++i) {
+        const Ck ready = bank_nodes_[train.banks[i]].ready[c];
+        first = ready > first + before ? ready - before : first;
+        before += step;
+    }
+    return first;
+}
+
+Ck DramTiming::earliest(const RowTrain& train) const {
+    const std::size_t c = index(train.command);
+    const Ck step = table_->row_step(train.command);
+    Ck first = gate(train.command, table_->parts[train.banks[0]].rank);
+    Ck before = 0;
+    for (std::uint32_t i = 0; i < train.count; ++i) {
+        const Bank bank = train.banks[i];
+        const Ck ready = latest(group_nodes_[table_->parts[bank].group].ready[c], bank_nodes_[bank].ready[c]);
+        first = ready > first + before ? ready - before : first;
+        before += step;
+    }
+    return earliest_in_windows(train, first);
+}
+
+// The first command is held up by the oldest of a full window, as `ready` says; the next by the one after it. Windows
+// of a group or a bank meet a train only once.
+Ck DramTiming::earliest_in_windows(const RowTrain& train, Ck first) const {
+    const std::size_t c = index(train.command);
+    const std::vector<DramTable::Window>& windows = table_->windows(c);
+    const Ck step = table_->row_step(train.command);
+    for (std::size_t w = 0; w < windows.size(); ++w) {
+        const DramTable::Window& window = windows[w];
+        if (window.to != c || window.level > DramLevel::rank) {
+            continue;
+        }
+        const History& history = histories_[c][w];
+        const std::uint32_t p = part(window.level, train.banks[0]);
+        const Ck* ring = &history.times[std::size_t{p} * window.count];
+        std::uint32_t place = history.oldest[p];
+        Ck before = 0;
+        for (std::uint32_t i = 0; i < train.count; ++i) {
+            first = ring[place] > first + before ? ring[place] - before : first;
+            before += step;
+            place = place + 1 == window.count ? 0 : place + 1;
+        }
+    }
+    return first;
+}
+
+Ck DramTiming::earliest_in_banks(const ColumnRun& run) const {
+    const std::size_t c = index(run.write ? DramCommand::write : DramCommand::read);
+    const Node* banks = &bank_nodes_[run.set * table_->groups + run.base];
+    const Ck step = table_->step(run.write);
+    const std::uint32_t visits = std::min(run.count, table_->interleave);
+    Ck first = 0;
+    std::uint32_t group = run.first;
+    Ck before = 0;
+    for (std::uint32_t i = 0; i < visits; ++i) {
+        const Ck ready = banks[group].ready[c];
+        first = ready > first + before ? ready - before : first;
+        before += step;
+        group = group + 1 == table_->interleave ? 0 : group + 1;
+    }
+    return first;
+}
+
 void DramTiming::update(Node& node, DramCommand from, DramLevel level, Ck at) {
     for (const DramTable::Update& u : table_->updates(index(from), level)) {
         raise(node.ready[u.to], at + u.gap);
@@ -186,6 +279,23 @@ void DramTiming::issue(DramCommand command, Bank bank, Ck at) {
     update(channel_, command, DramLevel::pseudo_channel, at);
     update_other_ranks(command, rank, at);
     push_windows(command, bank, at);
+}
+
+void DramTiming::issue(const RowTrain& train, Ck at) {
+    const std::uint32_t rank = table_->parts[train.banks[0]].rank;
+    const Ck step = table_->row_step(train.command);
+    Ck when = at;
+    for (std::uint32_t i = 0; i < train.count; ++i) {
+        const Bank bank = train.banks[i];
+        update(bank_nodes_[bank], train.command, DramLevel::bank, when);
+        update(group_nodes_[table_->parts[bank].group], train.command, DramLevel::bank_group, when);
+        push_windows(train.command, bank, when);
+        when += step;
+    }
+    const Ck last = when - step;
+    update(rank_nodes_[rank], train.command, DramLevel::rank, last);
+    update(channel_, train.command, DramLevel::pseudo_channel, last);
+    update_other_ranks(train.command, rank, last);
 }
 
 void DramTiming::issue_for_all(DramCommand command, Ck at) {

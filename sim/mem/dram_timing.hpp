@@ -16,7 +16,16 @@ namespace sluice::sim {
 using Ck = std::uint64_t;
 constexpr Ck kNever = ~Ck{0};
 
+/// Fields of a spec, which are checked to be small and not negative.
+constexpr Ck to_ck(std::int64_t value) {
+    return static_cast<Ck>(value);
+}
+constexpr std::uint32_t to_count(std::int64_t value) {
+    return static_cast<std::uint32_t>(value);
+}
+
 constexpr std::size_t kMaxRanks = 16;
+constexpr std::size_t kMaxBankGroups = 8;
 constexpr std::uint32_t kNoRow = ~std::uint32_t{0};
 
 /// A bank of a pseudo-channel: number = set * bank groups + group, where the sets count through the ranks.
@@ -29,6 +38,15 @@ struct ColumnRun {
     std::uint32_t first = 0;
     std::uint32_t count = 0;
     bool write = false;
+};
+
+/// Row commands of one kind to banks of different bank groups of one rank, in steps of `DramTable::row_step`.
+struct RowTrain {
+    isa::DramCommand command = isa::DramCommand::activate;
+    std::uint8_t count = 0;
+    std::array<std::uint8_t, kMaxBankGroups> banks{};
+
+    void add(Bank bank) { banks[count++] = static_cast<std::uint8_t>(bank); }
 };
 
 /// A table of constraints, compiled: what a command holds up. One for all pseudo-channels of a chip.
@@ -71,6 +89,16 @@ public:
     /// The most commands that a run may have: any number if its bank groups recover while the others are visited, else
     /// one each.
     [[nodiscard]] std::uint32_t longest_run(bool write) const { return longest_[write ? 1 : 0]; }
+    /// CK between the commands of a train of row commands.
+    [[nodiscard]] Ck row_step(isa::DramCommand command) const { return row_step_[static_cast<std::size_t>(command)]; }
+    /// CKs of the row bus that a train takes, from its first command on.
+    [[nodiscard]] std::uint64_t row_bus_mask(const RowTrain& train) const {
+        return row_bus_masks_[static_cast<std::size_t>(train.command)][train.count];
+    }
+    /// The most commands that a train may have: one fills no window of the standard, and takes no more than 64 CK.
+    [[nodiscard]] std::uint32_t longest_train(isa::DramCommand command) const {
+        return longest_train_[static_cast<std::size_t>(command)];
+    }
 
     std::uint32_t groups, sets, sets_per_rank, ranks, interleave;
     /// Of a bank: its rank, and its bank group counted through the ranks.
@@ -81,9 +109,13 @@ public:
 
 private:
     void set_steps(Ck burst, Ck turns);
+    void set_row_steps(const std::array<std::int64_t, isa::kDramCommands>& half_clocks);
 
     std::array<Ck, 2> step_{};
     std::array<std::uint32_t, 2> longest_{};
+    std::array<Ck, isa::kDramCommands> row_step_{};
+    std::array<std::array<std::uint64_t, kMaxBankGroups + 1>, isa::kDramCommands> row_bus_masks_{};
+    std::array<std::uint32_t, isa::kDramCommands> longest_train_{};
     std::array<std::array<Updates, isa::kDramLevels>, isa::kDramCommands> updates_{};
     std::array<Updates, isa::kDramCommands> other_ranks_{};
     std::array<std::vector<Window>, isa::kDramCommands> windows_;
@@ -111,8 +143,14 @@ public:
     [[nodiscard]] Ck earliest_for_all(isa::DramCommand command) const;
     /// Earliest first command of a run such that all of its commands are allowed.
     [[nodiscard]] Ck earliest(const ColumnRun& run) const;
+    [[nodiscard]] Ck earliest_in_banks(const ColumnRun& run) const;
+
+    /// The same for a train of row commands, and what its banks alone forbid.
+    [[nodiscard]] Ck earliest(const RowTrain& train) const;
+    [[nodiscard]] Ck earliest_in_banks(const RowTrain& train) const;
 
     void issue(isa::DramCommand command, Bank bank, Ck at);
+    void issue(const RowTrain& train, Ck at);
     void issue_for_all(isa::DramCommand command, Ck at);
     void issue(const ColumnRun& run, Ck at);
 
@@ -134,6 +172,7 @@ private:
     [[nodiscard]] Node& node(isa::DramLevel level, Bank bank);
     void update(Node& node, isa::DramCommand from, isa::DramLevel level, Ck at);
     void update_other_ranks(isa::DramCommand from, std::uint32_t rank, Ck at);
+    [[nodiscard]] Ck earliest_in_windows(const RowTrain& train, Ck first) const;
     void push_windows(isa::DramCommand from, Bank bank, Ck at);
 
     const DramTable* table_;

@@ -4,7 +4,10 @@
 // Whether a command is allowed is looked up in all past commands.
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -52,7 +55,29 @@ public:
         });
     }
 
+    /// The same of commands of one kind, `step` after each other: each counts as given for those after it.
+    [[nodiscard]] bool allowed(Command command, const std::vector<Bank>& banks, Ck first, Ck step) {
+        std::size_t given = 0;
+        while (given < banks.size() && allowed(command, banks[given], first + given * step)) {
+            add(command, banks[given], first + given * step);
+            ++given;
+        }
+        const bool all = given == banks.size();
+        while (given > 0) {
+            --given;
+            remove(command, banks[given], first + given * step);
+        }
+        return all;
+    }
+
 private:
+    void remove(Command command, Bank bank, Ck at) {
+        for (std::size_t level = 0; level < isa::kDramLevels; ++level) {
+            std::vector<Ck>& times =
+                times_of(static_cast<Level>(level), part(static_cast<Level>(level), bank), command);
+            times.erase(std::lower_bound(times.begin(), times.end(), at));
+        }
+    }
     [[nodiscard]] bool kept(const isa::DramConstraint& c, std::size_t part, Ck at) {
         const std::vector<Ck>& times = times_of(c.level, part, c.from);
         const auto count = static_cast<std::size_t>(c.count);
@@ -103,6 +128,7 @@ public:
                 static_cast<Ck>(spec.timing.nrefi) * (number + p + 1) / (std::uint64_t{parts_} * total);
         }
         set_steps();
+        set_paces();
     }
 
     void push(const sim::DramRequest& request) { port_[request.write ? 1 : 0].push_back(request); }
@@ -115,9 +141,10 @@ public:
             refresh(pc);
         }
         column(channels_[now_ % channels_.size()]);
-        if (now_ >= row_bus_free_) {
-            row();
+        for (std::size_t i = 0; i < channels_.size(); ++i) {
+            row(channels_[(now_ + i) % channels_.size()]);
         }
+        row_bus_.erase(now_);
         ++now_;
     }
 
@@ -146,6 +173,13 @@ private:
         Ck used = 0;  ///< last column command, or ACT
         bool refreshed = false;
     };
+    /// Row commands of one kind to banks of one request, or one command of another cause.
+    struct Train {
+        Command command = Command::precharge;
+        std::vector<Bank> banks;
+        std::uint32_t row = 0;             ///< of ACTs
+        std::optional<std::uint64_t> tag;  ///< of the request that ACTs are for
+    };
     struct PseudoChannel {
         PseudoChannel(const isa::HbmSpec& spec, std::size_t count) : past(spec), banks(count) {}
         DramPast past;
@@ -155,6 +189,8 @@ private:
         Bank look_first = 0;  ///< bank after the one refreshed last
         std::optional<Bank> chosen;
         bool closed_for_refresh = false;  ///< all_bank: due
+        std::optional<Train> nominee;
+        Ck train_over = 0;  ///< after the last command of the last train
     };
 
     // ---- requests --------------------------------------------------------------------------------------------------
@@ -327,6 +363,14 @@ private:
         return hit(r);
     }
 
+    /// One of its banks is to be refreshed, or needed by the oldest request, which has waited too long.
+    [[nodiscard]] bool held_back(const PseudoChannel& pc, const Request& r, const Request& first) const {
+        const std::vector<Bank> banks = banks_of(r);
+        return std::any_of(banks.begin(), banks.end(), [&](Bank bank) {
+            return pc.chosen == bank || (aged(first) && wants(first, pc, bank) && !ready(first, bank));
+        });
+    }
+
     void column(PseudoChannel& pc) {
         if (pc.closed_for_refresh) {
             return;
@@ -337,7 +381,7 @@ private:
             if (!belongs(r, pc) || !hit(r)) {
                 continue;
             }
-            if (may_start(r)) {
+            if (may_start(r) && !held_back(pc, r, *first)) {
                 first->passed_over = &r == first ? 0 : first->passed_over + 1;
                 start(pc, r);
                 if (r.done == r.asked.bursts) {
@@ -371,69 +415,125 @@ private:
 
     // ---- 5: row ----------------------------------------------------------------------------------------------------
 
-    void row() {
-        if (refresh_command() || for_requests(writing_, false) || close_page()) {
-            return;
+    /// CK between the commands of a train, and how many it has at most.
+    struct Pace {
+        Ck step = 1;
+        std::size_t most = SIZE_MAX;
+    };
+
+    void set_paces() {
+        for (std::size_t k = 0; k < isa::kDramCommands; ++k) {
+            const auto kind = static_cast<Command>(k);
+            Pace& pace = paces_[k];
+            pace.step = std::max<Ck>(pace.step, bus_time(kind));
+            for (const isa::DramConstraint& c : spec_.rules.constraints) {
+                if (c.from != kind || c.to != kind) {
+                    continue;
+                }
+                if (c.count > 1) {
+                    pace.most = std::min(pace.most, static_cast<std::size_t>(c.count));
+                } else if (!c.others && (c.level == Level::pseudo_channel || c.level == Level::rank)) {
+                    pace.step = std::max(pace.step, static_cast<Ck>(c.gap));
+                }
+            }
         }
-        const auto writes = static_cast<std::int64_t>(queue_[1].size());
-        const bool turns_soon =
-            writing_ ? writes <= spec_.write_low + spec_.prepare : writes >= spec_.write_high - spec_.prepare;
-        if (turns_soon) {
-            for_requests(!writing_, true);
+    }
+    [[nodiscard]] const Pace& pace(Command kind) const { return paces_[static_cast<std::size_t>(kind)]; }
+    [[nodiscard]] Ck bus_time(Command kind) const {
+        return static_cast<Ck>(spec_.rules.row_bus_half_clocks[static_cast<std::size_t>(kind)] + 1) / 2;
+    }
+
+    void row(PseudoChannel& pc) {
+        // A REFab that falls due (and the PREA before it) takes a nominee's place.
+        if (pc.closed_for_refresh && pc.nominee && pc.nominee->command != Command::precharge_all &&
+            pc.nominee->command != Command::refresh_all) {
+            pc.nominee.reset();
+        }
+        if (pc.nominee && !allowed(pc, *pc.nominee)) {
+            pc.nominee.reset();  // a run forbids it
+        }
+        if (!pc.nominee && now_ >= pc.train_over) {
+            pc.nominee = nomination(pc);
+        }
+        if (pc.nominee && bus_free(*pc.nominee)) {
+            const Train train = *std::exchange(pc.nominee, std::nullopt);
+            start(pc, train);
         }
     }
 
-    bool give(PseudoChannel& pc, Command command, Bank bank, std::uint32_t row_number) {
-        if (!pc.past.allowed(command, bank, now_)) {
-            return false;
+    [[nodiscard]] std::optional<Train> nomination(PseudoChannel& pc) {
+        const std::optional<Train> refresh = for_refresh(pc);
+        if (refresh && allowed(pc, *refresh)) {
+            return refresh;
         }
-        pc.past.add(command, bank, now_);
-        note(pc, command, now_, bank, row_number);
-        row_bus_free_ =
-            now_ + static_cast<Ck>(spec_.rules.row_bus_half_clocks[static_cast<std::size_t>(command)] + 1) / 2;
-        return true;
-    }
-
-    bool close(PseudoChannel& pc, Bank bank) {
-        if (!give(pc, Command::precharge, bank, *pc.banks[bank].row)) {
-            return false;
+        if (pc.closed_for_refresh) {
+            return {};
         }
-        pc.banks[bank].row.reset();
-        return true;
+        std::optional<Train> train = for_requests(pc, writing_, false);
+        if (!train) {
+            train = for_page(pc);
+        }
+        if (!train && about_to_turn()) {
+            train = for_requests(pc, !writing_, true);
+        }
+        return train;
     }
 
-    bool refresh_command() {
-        return std::any_of(channels_.begin(), channels_.end(), [this](PseudoChannel& pc) {
-            return pc.closed_for_refresh ? refresh_all(pc) : pc.chosen && refresh_bank(pc, *pc.chosen);
-        });
+    // ---- a train's start
+
+    [[nodiscard]] bool allowed(PseudoChannel& pc, const Train& train) const {
+        return pc.past.allowed(train.command, train.banks, now_, pace(train.command).step);
     }
 
-    bool refresh_all(PseudoChannel& pc) {
-        const bool closed = std::none_of(pc.banks.begin(), pc.banks.end(), [](const BankState& b) { return b.row; });
-        if (!closed) {
-            if (!give(pc, Command::precharge_all, 0, 0)) {
+    /// Trains of other pseudo-channels may have taken CKs to come.
+    [[nodiscard]] bool bus_free(const Train& train) const {
+        for (std::size_t i = 0; i < train.banks.size(); ++i) {
+            const Ck at = now_ + i * pace(train.command).step;
+            const auto taken = row_bus_.lower_bound(at);
+            if (taken != row_bus_.end() && *taken < at + bus_time(train.command)) {
                 return false;
             }
-            for (BankState& bank : pc.banks) {
-                bank.row.reset();
-            }
-            return true;
         }
-        if (!give(pc, Command::refresh_all, 0, 0)) {
-            return false;
-        }
-        ++pc.refreshes;
-        pc.closed_for_refresh = false;
         return true;
     }
 
-    bool refresh_bank(PseudoChannel& pc, Bank bank) {
-        if (pc.banks[bank].row) {
-            return close(pc, bank);
+    void start(PseudoChannel& pc, const Train& train) {
+        Ck at = now_;
+        for (const Bank bank : train.banks) {
+            const bool closes = train.command == Command::precharge;
+            note(pc, train.command, at, bank, closes ? *pc.banks[bank].row : train.row);
+            pc.past.add(train.command, bank, at);
+            for (Ck i = 0; i < bus_time(train.command); ++i) {
+                row_bus_.insert(at + i);
+            }
+            give(pc, train, bank, at);
+            pc.train_over = at + 1;
+            at += pace(train.command).step;
         }
-        if (!give(pc, Command::refresh_bank, bank, 0)) {
-            return false;
+        if (train.tag) {
+            request_of(*train.tag).activates += static_cast<std::uint32_t>(train.banks.size());
         }
+    }
+
+    /// What one command does to its bank, or to all.
+    void give(PseudoChannel& pc, const Train& train, Bank bank, Ck at) {
+        BankState& state = pc.banks[bank];
+        switch (train.command) {
+            case Command::activate: state.row = train.row, state.used = at; break;
+            case Command::precharge: state.row.reset(); break;
+            case Command::precharge_all:
+                for (BankState& b : pc.banks) {
+                    b.row.reset();
+                }
+                break;
+            case Command::refresh_all: ++pc.refreshes, pc.closed_for_refresh = false; break;
+            case Command::refresh_bank: refreshed(pc, bank); break;
+            case Command::read:
+            case Command::write: break;
+        }
+    }
+
+    void refreshed(PseudoChannel& pc, Bank bank) {
         ++pc.refreshes;
         pc.look_first = (bank + 1) % banks_;
         pc.chosen.reset();
@@ -443,49 +543,114 @@ private:
                 b.refreshed = false;
             }
         }
-        return true;
     }
 
-    /// The oldest request of a direction that wants a bank and does not find its row open.
+    /// It is still queued: it cannot be served before its banks are open.
+    [[nodiscard]] Request& request_of(std::uint64_t tag) {
+        const auto is = [tag](const Request& r) { return r.asked.tag == tag; };
+        const auto read = std::find_if(queue_[0].begin(), queue_[0].end(), is);
+        return read != queue_[0].end() ? *read : *std::find_if(queue_[1].begin(), queue_[1].end(), is);
+    }
+
+    // ---- a, c: for a refresh and for the page policy
+
+    [[nodiscard]] std::optional<Train> for_refresh(const PseudoChannel& pc) const {
+        if (pc.closed_for_refresh) {
+            const bool open = std::any_of(pc.banks.begin(), pc.banks.end(), [](const BankState& b) { return b.row; });
+            return Train{open ? Command::precharge_all : Command::refresh_all, {0}, 0, {}};
+        }
+        if (pc.chosen) {
+            const bool open = pc.banks[*pc.chosen].row.has_value();
+            return Train{open ? Command::precharge : Command::refresh_bank, {*pc.chosen}, 0, {}};
+        }
+        return {};
+    }
+
+    [[nodiscard]] std::optional<Train> for_page(PseudoChannel& pc) const {
+        if (spec_.page == "open") {
+            return {};
+        }
+        const Ck timeout = spec_.page == "timeout" ? static_cast<Ck>(spec_.page_timeout) : 0;
+        for (Bank bank = 0; bank < banks_; ++bank) {
+            const BankState& state = pc.banks[bank];
+            const Train train{Command::precharge, {bank}, 0, {}};
+            if (state.row && now_ >= state.used + timeout && !open_row_wanted(pc, bank) && allowed(pc, train)) {
+                return train;
+            }
+        }
+        return {};
+    }
+
+    // ---- b, d: for requests
+
+    [[nodiscard]] bool about_to_turn() const {
+        const auto writes = static_cast<std::int64_t>(queue_[1].size());
+        return writing_ ? writes <= spec_.write_low + spec_.prepare : writes >= spec_.write_high - spec_.prepare;
+    }
+
+    /// `ahead`: of the direction that the channel is about to turn to.
+    [[nodiscard]] std::optional<Train> for_requests(PseudoChannel& pc, bool write, bool ahead) {
+        for (const Request& r : queue_[write ? 1 : 0]) {
+            if (belongs(r, pc)) {
+                const std::optional<Train> train = asked_by(r, pc, ahead);
+                if (train && allowed(pc, *train)) {
+                    return train;
+                }
+            }
+        }
+        return {};
+    }
+
+    /// Whether a request asks is judged by all banks that it needs, even if a train has not room for all.
+    [[nodiscard]] std::optional<Train> asked_by(const Request& r, const PseudoChannel& pc, bool ahead) {
+        const std::vector<Bank> needs = needed(r);
+        if (needs.empty() || !has_claims(r, pc, needs, ahead)) {
+            return {};
+        }
+        std::vector<Bank> open;
+        std::copy_if(needs.begin(), needs.end(), std::back_inserter(open),
+                     [&](Bank bank) { return pc.banks[bank].row; });
+        if (open.empty()) {
+            const bool refreshes = pc.chosen && std::find(needs.begin(), needs.end(), *pc.chosen) != needs.end();
+            return refreshes ? std::nullopt : std::optional(train_of(Command::activate, needs, &r));
+        }
+        const bool kept = std::any_of(open.begin(), open.end(), [&](Bank bank) {
+            return ahead ? open_row_wanted(pc, bank) : kept_open(pc, r, bank);
+        });
+        return kept ? std::nullopt : std::optional(train_of(Command::precharge, open, nullptr));
+    }
+
+    [[nodiscard]] Train train_of(Command command, std::vector<Bank> banks, const Request* activates) const {
+        banks.resize(std::min(banks.size(), pace(command).most));
+        Train train{command, std::move(banks), 0, {}};
+        if (activates != nullptr) {
+            train.row = activates->asked.row;
+            train.tag = activates->asked.tag;
+        }
+        return train;
+    }
+
+    /// Banks of its remaining bursts that have not its row open.
+    [[nodiscard]] std::vector<Bank> needed(const Request& r) const {
+        std::vector<Bank> banks = banks_of(r);
+        banks.erase(std::remove_if(banks.begin(), banks.end(), [&](Bank bank) { return ready(r, bank); }), banks.end());
+        return banks;
+    }
+
+    /// Whether no other request comes first at any of the banks it needs.
+    [[nodiscard]] bool has_claims(const Request& r, const PseudoChannel& pc, const std::vector<Bank>& needs,
+                                  bool ahead) {
+        return std::all_of(needs.begin(), needs.end(), [&](Bank bank) {
+            return claimant(r.asked.write, pc, bank) == &r && !(ahead && claimant(!r.asked.write, pc, bank) != nullptr);
+        });
+    }
+
+    /// The oldest request of a direction that needs a bank.
     [[nodiscard]] Request* claimant(bool write, const PseudoChannel& pc, Bank bank) {
         Queue& queue = queue_[write ? 1 : 0];
         const auto found = std::find_if(queue.begin(), queue.end(),
                                         [&](const Request& r) { return wants(r, pc, bank) && !ready(r, bank); });
         return found == queue.end() ? nullptr : &*found;
-    }
-
-    /// `ahead`: of the direction that the channel is about to turn to.
-    bool for_requests(bool write, bool ahead) {
-        for (Request& r : queue_[write ? 1 : 0]) {
-            PseudoChannel& pc = channel_of(r);
-            if (pc.closed_for_refresh) {
-                continue;
-            }
-            for (const Bank bank : banks_of(r)) {
-                if (ready(r, bank) || claimant(write, pc, bank) != &r ||
-                    (ahead && claimant(!write, pc, bank) != nullptr)) {
-                    continue;
-                }
-                if (serve_claim(pc, r, bank, ahead)) {
-                    return true;
-                }
-            }
-        }
-        return false;
-    }
-
-    bool serve_claim(PseudoChannel& pc, Request& r, Bank bank, bool ahead) {
-        BankState& state = pc.banks[bank];
-        if (state.row) {
-            return !(ahead ? open_row_wanted(pc, bank) : kept_open(pc, r, bank)) && close(pc, bank);
-        }
-        if (pc.chosen == bank || !give(pc, Command::activate, bank, r.asked.row)) {
-            return false;
-        }
-        state.row = r.asked.row;
-        state.used = now_;
-        ++r.activates;
-        return true;
     }
 
     /// For another queued request of the direction, whatever `r` would have in its place.
@@ -496,22 +661,6 @@ private:
         return std::any_of(current().begin(), current().end(), [&](const Request& q) {
             return wants(q, pc, bank) && ready(q, bank) && (hit(q) || &q < &r);
         });
-    }
-
-    bool close_page() {
-        if (spec_.page == "open") {
-            return false;
-        }
-        const Ck timeout = spec_.page == "timeout" ? static_cast<Ck>(spec_.page_timeout) : 0;
-        for (PseudoChannel& pc : channels_) {
-            for (Bank bank = 0; bank < banks_ && !pc.closed_for_refresh; ++bank) {
-                const BankState& state = pc.banks[bank];
-                if (state.row && now_ >= state.used + timeout && !open_row_wanted(pc, bank) && close(pc, bank)) {
-                    return true;
-                }
-            }
-        }
-        return false;
     }
 
     void note(const PseudoChannel& pc, Command command, Ck at, Bank bank, std::uint32_t row_number) {
@@ -526,9 +675,10 @@ private:
     std::array<Queue, 2> queue_;
     std::array<Ck, 2> step_{};
     std::array<bool, 2> unbroken_{};
+    std::array<Pace, isa::kDramCommands> paces_{};
+    std::set<Ck> row_bus_;  ///< CKs taken, from now on
     bool writing_ = false, drain_ = false;
     std::uint64_t turns_ = 0;
-    Ck row_bus_free_ = 0;
     Ck now_ = 0;
 };
 

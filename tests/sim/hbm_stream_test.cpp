@@ -169,6 +169,40 @@ TEST_CASE("two reads to a write: the bus turns once a batch") {
     }
 }
 
+TEST_CASE("a stream to one row keeps neither refreshes nor a request for another row waiting") {
+    const isa::HbmSpec spec = memory({"hbm.age_limit=16"});
+    const sim::DramTable table(spec, 4);
+    struct : sim::DramClient {
+        void accepted(std::uint64_t, Ck, Ck) override {}
+        void served(const sim::DramServed& s) override { other_end = s.tag == 1 ? s.end : other_end; }
+        Ck other_end = 0;
+    } client;
+    sim::DramChannel channel(spec, table, 0, 192, client);
+    std::vector<sim::DramTraceEntry> trace;
+    channel.record_to(&trace);
+    sim::DramRequest request;
+    request.bursts = 8;
+    constexpr Ck kOther = 4000;
+    for (Ck at = 0; at < 240'000; at += 16) {  // the stream takes all of the data bus
+        request.arrival = at;
+        channel.push(request);
+        if (at == kOther) {
+            sim::DramRequest other = request;
+            other.row = 1;
+            other.tag = 1;
+            channel.push(other);
+        }
+    }
+    channel.run_until(280'000);
+    // Passed over 16 times; then what is under way, the precharges and activates there and back. A refresh of one of
+    // the banks may come between.
+    const isa::HbmTimingSpec& t = spec.timing;
+    const auto swap = static_cast<Ck>(t.nrtp + t.nrp + 4 * t.nrrdl + t.nrcdrd + t.ncl + 8 * t.nbl);
+    CHECK(client.other_end > kOther);
+    CHECK(client.other_end < kOther + 17 * 16 + 2 * swap + static_cast<Ck>(t.nrfcpb));
+    CHECK(HbmChecker(spec).check(trace).empty());
+}
+
 TEST_CASE("strides camp on few pseudo-channels with the linear map and on none with the hashed one") {
     const isa::ChipSpec linear = maia200({"hbm.address_map=linear"});
     const isa::ChipSpec hashed = maia200();
