@@ -80,6 +80,7 @@ RunResult collect(Chip& chip, const Scheduler& scheduler, const Ledger& ledger, 
     result.power_interval_cycles = ledger.interval_cycles();
     result.intervals = ledger.intervals();
     result.energy = ledger.total();
+    result.hbm_commands = chip.hbm().commands();
     StatSheet sheet(end);
     chip.report(sheet);
     result.stats = sheet.take();
@@ -98,6 +99,9 @@ RunResult run(const isa::ChipSpec& spec, const isa::Program& program, const RunO
     if (options.on_progress) {
         const std::uint64_t total = count_instructions(spec, program);
         scheduler.on_pulse(ProgressReporter(options.on_progress, total, chip.context().tasks));
+    }
+    if (options.hbm_commands.to > options.hbm_commands.from) {
+        chip.hbm().record_commands(options.hbm_commands.from, options.hbm_commands.to);
     }
     chip.start();
     scheduler.run();

@@ -22,10 +22,16 @@ struct Progress {
     std::uint64_t instructions_total = 0;
 };
 
+/// Core cycles [from, to).
+struct CycleWindow {
+    Cycle from = 0, to = 0;
+};
+
 struct RunOptions {
     std::function<void(const Progress&)> on_progress;  ///< called every few 100 ms of host time
     Cycle max_cycles = 0;                              ///< 0: no limit; a run that passes it ends with an InputError
     Cycle power_interval_cycles = 0;                   ///< 0: chosen so that a run has at most 1,000 intervals
+    CycleWindow hbm_commands;                          ///< in which commands of the HBM channels are recorded
     bool reverse_construction = false;                 ///< for the test that order does not matter
 };
 
@@ -38,8 +44,9 @@ struct RunResult {
     std::vector<NodeAccount> nodes;              ///< by node id
     std::vector<CriticalSegment> critical_path;  ///< cycles sum to `cycles`
     Cycle power_interval_cycles = 0;
-    std::vector<EnergyCounts> intervals;  ///< sums to the totals of `energy`
-    EnergyCounts energy{};                ///< nodes' counts plus those that serve no node (refresh, standby)
+    std::vector<EnergyCounts> intervals;   ///< sums to the totals of `energy`
+    EnergyCounts energy{};                 ///< nodes' counts plus those that serve no node (refresh, standby)
+    std::vector<HbmCommand> hbm_commands;  ///< of the window asked for, by time, then by channel
     std::vector<StatValue> stats;
 };
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "isa/errors.hpp"
 #include "isa/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/flags.hpp"
@@ -26,6 +27,7 @@ struct RunFlags {
     std::string out;
     std::string json;
     std::string max_cycles;
+    std::string hbm_commands;
     bool functional = false;
     std::string inputs;
     bool check_races = false;
@@ -33,14 +35,34 @@ struct RunFlags {
     bool quiet = false;
 };
 
-std::map<std::string, std::string> result_files(const Outcome& outcome, const std::string& json) {
+std::map<std::string, std::string> result_files(const Outcome& outcome, const std::string& json, bool hbm_commands) {
     std::map<std::string, std::string> files = {{"run.json", json}, {"operators.csv", operators_csv(outcome.figures)}};
     std::string program = isa::write_text(outcome.job.program);
     if (program.size() <= kLargestProgramText) {
         files.emplace("program.disa", std::move(program));
     }
+    if (hbm_commands) {
+        files.emplace("hbm_commands.csv", hbm_commands_csv(outcome.result.hbm_commands, outcome.job.chip.spec.hbm));
+    }
     files.insert(outcome.values.files.begin(), outcome.values.files.end());
     return files;
+}
+
+/// FROM:TO, in core cycles. What is kept is bounded, so that memory is.
+sim::CycleWindow window(const std::string& text, const std::string& flag) {
+    constexpr std::int64_t kMostCycles = std::int64_t{1} << 62;
+    constexpr Cycle kLongest = 100'000;
+    const std::size_t colon = text.find(':');
+    if (colon == std::string::npos) {
+        throw InputError(flag, fmt::format("found \"{}\", allowed: FROM:TO in core cycles, such as 0:20000", text));
+    }
+    sim::CycleWindow window;
+    window.from = static_cast<Cycle>(parse_count(text.substr(0, colon), flag, 0, kMostCycles));
+    window.to = static_cast<Cycle>(parse_count(text.substr(colon + 1), flag, 1, kMostCycles));
+    if (window.to <= window.from || window.to - window.from > kLongest) {
+        throw InputError(flag, fmt::format("found \"{}\", allowed: 1 to {} cycles", text, kLongest));
+    }
+    return window;
 }
 
 /// Nothing if no flag asks for a run on values.
@@ -74,6 +96,9 @@ void run(const RunFlags& flags) {
         constexpr std::int64_t kMostCycles = std::int64_t{1} << 62;
         options.max_cycles = static_cast<Cycle>(parse_count(flags.max_cycles, "--max-cycles", 1, kMostCycles));
     }
+    if (!flags.hbm_commands.empty()) {
+        options.hbm_commands = window(flags.hbm_commands, "--hbm-commands");
+    }
     std::optional<ValueOptions> values = value_options(flags);
     if (values) {
         values->max_statements = options.max_cycles;
@@ -86,6 +111,9 @@ void run(const RunFlags& flags) {
     const std::string folder = flags.out.empty() ? "out/" + job.name : flags.out;
     const std::string folder_flag = flags.out.empty() ? "out" : "--out";
     const bool with_folder = !json_alone || !flags.out.empty();
+    if (!with_folder && !flags.hbm_commands.empty()) {
+        throw InputError("--hbm-commands", "found with --json - alone; allowed: with a result folder (--out)");
+    }
     const bool with_file = !json_alone && !flags.json.empty();
     std::vector<Place> outputs;
     if (with_folder) {
@@ -119,7 +147,7 @@ void run(const RunFlags& flags) {
 
     const std::string json = outcome.run.dump(1) + "\n";
     if (results) {
-        results->publish(result_files(outcome, json));
+        results->publish(result_files(outcome, json, !flags.hbm_commands.empty()));
     }
     if (json_file) {
         json_file->publish(json);
@@ -148,6 +176,12 @@ void add_run_command(CLI::App& app) {
     command->add_option("--max-cycles", flags->max_cycles, "give up (exit code 2) a run that passes so many cycles")
         ->type_name("N")
         ->group("Machine");
+    command
+        ->add_option(
+            "--hbm-commands", flags->hbm_commands,
+            "record every command of the HBM channels in these core cycles: hbm_commands.csv in the result folder")
+        ->type_name("FROM:TO")
+        ->group("Output");
     const char* of_values = "Values";
     command
         ->add_flag("--functional", flags->functional, "run on values too; outputs become NAME.npy in the result folder")

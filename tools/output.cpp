@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What ResultFolder has ever written: only such files are replaced.
-constexpr std::array<const char*, 3> kResultFiles{"run.json", "operators.csv", "program.disa"};
+constexpr std::array<const char*, 4> kResultFiles{"run.json", "operators.csv", "hbm_commands.csv", "program.disa"};
 
 [[noreturn]] void refuse(const std::string& flag, const fs::path& place, const std::string& why) {
     throw InputError(flag, fmt::format("{} cannot be written: {}", place.string(), why));

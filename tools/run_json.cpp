@@ -194,4 +194,18 @@ std::string operators_csv(const Figures& figures) {
     return csv;
 }
 
+std::string hbm_commands_csv(const std::vector<sim::HbmCommand>& commands, const isa::HbmSpec& hbm) {
+    const auto channels = static_cast<std::uint16_t>(hbm.channels_per_stack);
+    std::string csv = "ck,stack,channel,pseudo_channel,command,rank,bank_group,bank,row\n";
+    for (const sim::HbmCommand& c : commands) {
+        csv += fmt::format("{},{},{},{},{},", c.ck, c.channel / channels, c.channel % channels, c.pseudo_channel,
+                           isa::name(c.command));
+        const bool of_all = c.command == isa::DramCommand::precharge_all || c.command == isa::DramCommand::refresh_all;
+        const bool refresh = c.command == isa::DramCommand::refresh_bank;
+        csv += of_all ? ",,," : fmt::format("{},{},{},", c.rank, c.group, c.bank);
+        csv += of_all || refresh ? "\n" : fmt::format("{}\n", c.row);
+    }
+    return csv;
+}
+
 }  // namespace sluice::tools

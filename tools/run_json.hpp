@@ -4,6 +4,10 @@
 // name. Everything outside "simulator" is the same from run to run.
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
+
+#include "isa/chip_spec.hpp"
+#include "sim/core/report.hpp"
 
 namespace sluice::tools {
 
@@ -15,5 +19,7 @@ struct Figures;
 
 /// The operators of run.json as a table, one a line.
 [[nodiscard]] std::string operators_csv(const Figures& figures);
+/// hbm_commands.csv: one line a command, by time.
+[[nodiscard]] std::string hbm_commands_csv(const std::vector<sim::HbmCommand>& commands, const isa::HbmSpec& hbm);
 
 }  // namespace sluice::tools

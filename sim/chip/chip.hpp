@@ -32,6 +32,7 @@ public:
     void written(NodeId node, RecordId record, std::uint64_t activates, Cycle cycle) override;
 
     [[nodiscard]] EngineContext& context() { return context_; }
+    [[nodiscard]] Hbm& hbm() { return *hbm_; }
     [[nodiscard]] const Hbm& hbm() const { return *hbm_; }
     [[nodiscard]] std::vector<EngineAccount> accounts(Cycle end);
     void report(StatSheet& sheet) const;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "isa/memory_spec.hpp"
 #include "isa/units.hpp"
 #include "sim/core/energy.hpp"
 
@@ -34,6 +35,15 @@ struct NodeAccount {
     Cycle end = 0;          ///< last completion
     Bytes hbm_read = 0, hbm_written = 0, csram = 0, tsram = 0, noc = 0;
     EnergyCounts energy{};
+};
+
+/// A command that an HBM channel was given. Commands to a whole pseudo-channel name no bank, refreshes no row: 0.
+struct HbmCommand {
+    std::uint64_t ck = 0;  ///< cycle of the memory's clock
+    isa::DramCommand command = isa::DramCommand::activate;
+    std::uint16_t channel = 0;  ///< of the chip
+    std::uint8_t pseudo_channel = 0, rank = 0, group = 0, bank = 0;
+    std::uint32_t row = 0;
 };
 
 struct CriticalSegment {

@@ -92,7 +92,7 @@ void HbmChannel::on_event(std::uint32_t, std::uint64_t cycle) {
     }
     wake_ = ~Cycle{0};
     // All requests up to the present core cycle are known; those of the next are seen no earlier than its first CK.
-    controller_.run_until(context_.to_ck(context_.scheduler.now() + 1));
+    perform(context_.to_ck(context_.scheduler.now() + 1));
     if (const Ck next = controller_.next_action(); next != kNever) {
         wake_for(next);
     }
@@ -127,7 +127,29 @@ void HbmChannel::served(const DramServed& served) {
 }
 
 void HbmChannel::finish(Cycle end) {
-    controller_.run_until(context_.to_ck(end));
+    perform(context_.to_ck(end));
+}
+
+void HbmChannel::perform(Ck end) {
+    controller_.run_until(end);
+    if (keep_to_ > 0) {
+        keep_commands();
+    }
+}
+
+void HbmChannel::record_commands(Ck from, Ck to) {
+    keep_from_ = from;
+    keep_to_ = to;
+    controller_.record_to(&given_);
+}
+
+void HbmChannel::keep_commands() {
+    for (const DramTraceEntry& entry : given_) {
+        if (entry.at >= keep_from_ && entry.at < keep_to_) {
+            kept_.push_back(entry);
+        }
+    }
+    given_.clear();
 }
 
 void HbmChannel::report(StatSheet& sheet) const {
@@ -191,6 +213,29 @@ void Hbm::finish(Cycle end) {
     for (HbmChannel* channel : channels_) {
         channel->finish(end);
     }
+}
+
+void Hbm::record_commands(Cycle from, Cycle to) {
+    for (HbmChannel* channel : channels_) {
+        channel->record_commands(context_.to_ck(from), context_.to_ck(to));
+    }
+}
+
+std::vector<HbmCommand> Hbm::commands() const {
+    const DramTable& table = context_.table;
+    std::vector<HbmCommand> commands;
+    for (std::size_t c = 0; c < channels_.size(); ++c) {
+        for (const DramTraceEntry& entry : channels_[c]->commands()) {
+            const std::uint32_t set = entry.bank / table.groups;
+            commands.push_back({entry.at, entry.command, static_cast<std::uint16_t>(c), entry.pseudo_channel,
+                                static_cast<std::uint8_t>(set / table.sets_per_rank),
+                                static_cast<std::uint8_t>(entry.bank % table.groups),
+                                static_cast<std::uint8_t>(set % table.sets_per_rank), entry.row});
+        }
+    }
+    std::stable_sort(commands.begin(), commands.end(),
+                     [](const HbmCommand& a, const HbmCommand& b) { return a.ck < b.ck; });
+    return commands;
 }
 
 DramCounts Hbm::counts() const {

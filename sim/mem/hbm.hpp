@@ -14,6 +14,7 @@
 
 #include "isa/chip_spec.hpp"
 #include "sim/core/clock.hpp"
+#include "sim/core/report.hpp"
 #include "sim/core/scheduler.hpp"
 #include "sim/core/stats.hpp"
 #include "sim/core/transfer.hpp"
@@ -50,6 +51,10 @@ public:
     void accepted(std::uint64_t tag, Ck arrival, Ck at) override;
     void served(const DramServed& served) override;
 
+    /// Keeps the commands given at CKs [from, to).
+    void record_commands(Ck from, Ck to);
+    [[nodiscard]] const std::vector<DramTraceEntry>& commands() const { return kept_; }
+
     /// Catches up with what was due before the end of the run.
     void finish(Cycle end);
     [[nodiscard]] const DramChannel& controller() const { return controller_; }
@@ -65,6 +70,8 @@ private:
     };
     static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
+    void perform(Ck end);
+    void keep_commands();
     void wake_for(Ck action);
     [[nodiscard]] std::uint32_t post(const Transfer& transfer);
 
@@ -73,6 +80,8 @@ private:
     std::uint32_t free_posted_ = kNone;
     DramChannel controller_;
     Cycle wake_ = ~Cycle{0};
+    std::vector<DramTraceEntry> given_, kept_;  ///< commands: since the last look, of the window
+    Ck keep_from_ = 0, keep_to_ = 0;
 };
 
 class HbmStack : public sc_core::sc_module {
@@ -96,6 +105,10 @@ public:
     }
     void read(PacketId packet) override;
     void write(PacketId packet) override;
+
+    /// Commands given in core cycles [from, to), by time, then by channel.
+    void record_commands(Cycle from, Cycle to);
+    [[nodiscard]] std::vector<HbmCommand> commands() const;
 
     void finish(Cycle end);
     void report(StatSheet& sheet) const;
