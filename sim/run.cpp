@@ -108,6 +108,7 @@ RunResult run(const isa::ChipSpec& spec, const isa::Program& program, const RunO
     chip.check_finished();
     const Cycle end = chip.context().end.at;
     chip.finish(end);
+    chip.check_conserved(end);
     return collect(chip, scheduler, ledger, end);
 }
 

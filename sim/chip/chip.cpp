@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/chip/chip.hpp"
 
+#include "sim/core/conservation.hpp"
+
 #include <fmt/format.h>
 
 #include "isa/errors.hpp"
@@ -135,6 +137,25 @@ void Chip::finish(Cycle end) {
     energy.add(EnergyEvent::hbm_standby_cycle, hbm_->pseudo_channels() * end);
     ledger_.book(kNoNode, energy, 0, end);
     ledger_.close(end);
+}
+
+void Chip::check_conserved(Cycle end) const {
+    hbm_->check_conserved();
+    const Transport::Carried& carried = transport_.carried();
+    require_conserved("networks", "bytes", carried.bytes, carried.landed_bytes);
+    require_conserved("chip.gnoc", "bytes over links", carried.gnoc_link_bytes, gnoc_.link_bytes());
+    require_conserved("chip.control_plane", "messages", control_plane_.under_way(), 0);
+    for (const auto& cluster : clusters_) {
+        cluster->check_conserved(end);
+    }
+    Bytes read = 0;
+    Bytes written = 0;
+    for (const NodeAccount& node : ledger_.nodes()) {
+        read += node.hbm_read;
+        written += node.hbm_written;
+    }
+    require_conserved("chip.hbm.reads", "bytes", hbm_->read_bytes(), read);
+    require_conserved("chip.hbm.writes", "bytes", hbm_->written_bytes(), written);
 }
 
 std::vector<EngineAccount> Chip::accounts(Cycle end) {

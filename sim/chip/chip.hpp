@@ -29,6 +29,9 @@ public:
     /// Brings all parts to the end of the run and books what belongs to no instruction.
     void finish(Cycle end);
 
+    /// After `finish`: InvariantError unless every resource has let go of all that it took.
+    void check_conserved(Cycle end) const;
+
     void written(NodeId node, RecordId record, std::uint64_t activates, Cycle cycle) override;
 
     [[nodiscard]] EngineContext& context() { return context_; }

@@ -32,6 +32,13 @@ std::vector<Lane*> Cluster::lanes() {
     return lane_set()[static_cast<std::size_t>(isa::Engine::cdma)];
 }
 
+void Cluster::check_conserved(Cycle end) const {
+    cdma_.check_conserved(end);
+    for (const auto& tile : tiles_) {
+        tile->check_conserved(end);
+    }
+}
+
 void Cluster::report(StatSheet& sheet) const {
     csram_.report(sheet);
     noc_.report(sheet);

@@ -22,6 +22,7 @@ public:
     /// Of the cluster itself, not of its tiles.
     [[nodiscard]] std::vector<Lane*> lanes();
     void report(StatSheet& sheet) const;
+    void check_conserved(Cycle end) const;
 
 private:
     [[nodiscard]] LaneSet lane_set();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/engine/dma_engine.hpp"
 
+#include "sim/core/conservation.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -129,6 +131,14 @@ void DmaEngine::release_landed() {
         std::pop_heap(landings_.begin(), landings_.end(), order);
         landings_.pop_back();
     }
+}
+
+void DmaEngine::check_conserved(Cycle end) const {
+    std::uint64_t landed = 0;
+    for (const Landing& landing : landings_) {
+        landed += landing.cycle <= end ? landing.bytes : 0;
+    }
+    require_conserved(std::string(name()) + ".max_inflight_bytes", "bytes", in_flight_, landed);
 }
 
 void DmaEngine::grant(std::size_t p) {

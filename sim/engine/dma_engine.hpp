@@ -29,6 +29,8 @@ public:
 
     [[nodiscard]] std::deque<Lane>& lanes() { return lanes_; }
     void report(StatSheet& sheet) const;
+    /// At the end of a run every byte under way has landed, so that the bound would be whole again.
+    void check_conserved(Cycle end) const;
 
     void on_lane(std::size_t lane) override;
     void on_event(std::uint32_t kind, std::uint64_t payload) override;

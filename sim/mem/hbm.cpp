@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/mem/hbm.hpp"
 
+#include "sim/core/conservation.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,6 +61,7 @@ void HbmChannel::push(PacketId id, bool write) {
     request.first = static_cast<std::uint8_t>(place.first_beat % context_.map.interleave());
     request.bursts = place.beats;
     request.write = write;
+    asked_[write ? 1 : 0] += request.bursts;
     controller_.push(request);
     wake_for(request.arrival);
 }
@@ -152,6 +155,16 @@ void HbmChannel::keep_commands() {
     given_.clear();
 }
 
+void HbmChannel::check_conserved() const {
+    std::array<std::uint64_t, 2> served{};
+    for (std::size_t p = 0; p < controller_.pseudo_channels(); ++p) {
+        served[0] += controller_.counts(p).read_bursts;
+        served[1] += controller_.counts(p).written_bursts;
+    }
+    require_conserved(std::string(name()) + ".reads", "bursts", asked_[0], served[0]);
+    require_conserved(std::string(name()) + ".writes", "bursts", asked_[1], served[1]);
+}
+
 void HbmChannel::report(StatSheet& sheet) const {
     const std::string channel = name();
     const auto cycles = static_cast<double>(context_.to_ck(sheet.cycles()));
@@ -236,6 +249,12 @@ std::vector<HbmCommand> Hbm::commands() const {
     std::stable_sort(commands.begin(), commands.end(),
                      [](const HbmCommand& a, const HbmCommand& b) { return a.ck < b.ck; });
     return commands;
+}
+
+void Hbm::check_conserved() const {
+    for (const HbmChannel* channel : channels_) {
+        channel->check_conserved();
+    }
 }
 
 DramCounts Hbm::counts() const {

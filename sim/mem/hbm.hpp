@@ -55,6 +55,9 @@ public:
     void record_commands(Ck from, Ck to);
     [[nodiscard]] const std::vector<DramTraceEntry>& commands() const { return kept_; }
 
+    /// At the end of a run every burst asked for has been served.
+    void check_conserved() const;
+
     /// Catches up with what was due before the end of the run.
     void finish(Cycle end);
     [[nodiscard]] const DramChannel& controller() const { return controller_; }
@@ -80,6 +83,7 @@ private:
     std::uint32_t free_posted_ = kNone;
     DramChannel controller_;
     Cycle wake_ = ~Cycle{0};
+    std::array<std::uint64_t, 2> asked_{};      ///< bursts to read, to write
     std::vector<DramTraceEntry> given_, kept_;  ///< commands: since the last look, of the window
     Ck keep_from_ = 0, keep_to_ = 0;
 };
@@ -111,6 +115,7 @@ public:
     [[nodiscard]] std::vector<HbmCommand> commands() const;
 
     void finish(Cycle end);
+    void check_conserved() const;
     void report(StatSheet& sheet) const;
 
     [[nodiscard]] std::uint64_t pseudo_channels() const { return context_.pseudo_channels; }

@@ -43,6 +43,14 @@ std::vector<FifoServer*> Gnoc::links(MeshPosition from, MeshPosition to) {
     return result;
 }
 
+std::uint64_t Gnoc::link_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const FifoServer& link : links_) {
+        bytes += link.bytes();
+    }
+    return bytes;
+}
+
 void Gnoc::report(StatSheet& sheet) const {
     for (const FifoServer& link : links_) {
         if (link.bytes() > 0) {

@@ -27,6 +27,8 @@ public:
     /// The links from one position to another: along x first, then along y.
     [[nodiscard]] std::vector<FifoServer*> links(MeshPosition from, MeshPosition to);
 
+    /// Bytes that crossed links of the mesh, over all links.
+    [[nodiscard]] std::uint64_t link_bytes() const;
     void report(StatSheet& sheet) const;
 
 private:

@@ -50,6 +50,8 @@ void Transport::launch(PacketId id) {
     packet.copies = route.copies;
     packet.launched = scheduler_.now();
     packet.landed = 0;
+    carried_.bytes += std::uint64_t{packet.wire_bytes} * route.copies;
+    carried_.gnoc_link_bytes += std::uint64_t{packet.wire_bytes} * route.gnoc_links;
     transfer.wire_bytes += packet.wire_bytes;
     transfer.src_bytes += packet.src_bytes;
     transfer.dst_bytes += std::uint64_t{packet.dst_bytes} * route.copies;
@@ -103,6 +105,7 @@ void Transport::cross(PacketId id, std::uint32_t index, Cycle ready) {
 void Transport::land(PacketId id, Cycle cycle) {
     Packet& packet = packets_[id];
     packet.landed = std::max(packet.landed, cycle);
+    carried_.landed_bytes += packet.wire_bytes;
     if (--packet.copies > 0) {
         return;
     }

@@ -42,6 +42,13 @@ public:
     /// A read request is at its source.
     void on_message(std::uint64_t payload) override { at_source(static_cast<PacketId>(payload)); }
 
+    /// Of all packets, counted when they are launched: bytes that are to land, over all copies, and that are to cross
+    /// mesh links. Multicast crosses a link once.
+    struct Carried {
+        std::uint64_t bytes = 0, landed_bytes = 0, gnoc_link_bytes = 0;
+    };
+    [[nodiscard]] const Carried& carried() const { return carried_; }
+
 private:
     enum Kind : std::uint32_t { kEnter, kHbmWrite };
 
@@ -56,6 +63,7 @@ private:
     RouteTable* routes_ = nullptr;
     MemoryPort* hbm_ = nullptr;
     Cycle tsram_latency_;
+    Carried carried_;
 };
 
 }  // namespace sluice::sim

@@ -18,6 +18,7 @@ public:
     [[nodiscard]] ControlProcessor& control() { return control_; }
     [[nodiscard]] std::vector<Lane*> lanes();
     void report(StatSheet& sheet) const;
+    void check_conserved(Cycle end) const { tdma_.check_conserved(end); }
 
 private:
     [[nodiscard]] LaneSet lane_set();
