@@ -294,9 +294,10 @@ void compare(const isa::ChipSpec& chip, std::uint64_t seed, std::size_t count, s
 
 }  // namespace
 
+// 56,000 packets over ports, crossbars and links; two ninths of them, 12,000, are multicasts.
 TEST_CASE("random traffic on the shipped chip lands in the reference's cycles, crowded or not") {
-    compare(test::maia200(), 1, 6000, 2);
-    compare(test::maia200(), 2, 3000, 20);
+    compare(test::maia200(), 1, 20000, 2);
+    compare(test::maia200(), 2, 10000, 20);
 }
 
 TEST_CASE("random traffic on odd chips lands in the reference's cycles") {
@@ -307,10 +308,10 @@ TEST_CASE("random traffic on odd chips lands in the reference's cycles") {
     chip.noc.tile_mesh_bytes_per_cycle = 300;
     chip.gnoc.link_bytes_per_cycle = 700;
     chip.csram.bytes_per_cycle = 1500;
-    compare(chip, 3, 4000, 3);
+    compare(chip, 3, 10000, 3);
     chip.soc = {8, 3, 3, 3};
-    compare(chip, 4, 4000, 2);
-    compare(test::toy(), 5, 3000, 6);
+    compare(chip, 4, 10000, 2);
+    compare(test::toy(), 5, 6000, 6);
 }
 
 TEST_CASE("resources that one other alone feeds are booked without an event") {
