@@ -462,7 +462,7 @@ private:
     }
 
     [[nodiscard]] std::optional<Train> nomination(PseudoChannel& pc) {
-        const std::optional<Train> refresh = for_refresh(pc);
+        std::optional<Train> refresh = for_refresh(pc);
         if (refresh && allowed(pc, *refresh)) {
             return refresh;
         }
@@ -592,7 +592,7 @@ private:
     [[nodiscard]] std::optional<Train> for_requests(PseudoChannel& pc, bool write, bool ahead) {
         for (const Request& r : queue_[write ? 1 : 0]) {
             if (belongs(r, pc)) {
-                const std::optional<Train> train = asked_by(r, pc, ahead);
+                std::optional<Train> train = asked_by(r, pc, ahead);
                 if (train && allowed(pc, *train)) {
                     return train;
                 }

@@ -27,6 +27,7 @@ struct Cost {
 /// Waits for a program and says what it cost; a negative time if it failed.
 Cost cost_of(std::vector<std::string> words) {
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words) {
         arguments.push_back(word.data());
     }
