@@ -127,16 +127,27 @@ private:
 
     void check_refresh() const {
         const HbmSpec& hbm = chip_.hbm;
+        const HbmTimingSpec& t = hbm.timing;
         const std::int64_t banks = hbm.ranks * hbm.bank_groups * hbm.banks_per_group;
-        const std::int64_t interval = hbm.timing.nrefi;
+        // What a request needs between two refreshes, or its rows would be closed for ever before it is served: its
+        // banks closed, opened one after the other, and a burst of each.
+        const std::int64_t recovery = std::max(t.nrtp, t.ncwl + t.nbl + t.nwr);
+        const std::int64_t visit = t.nrp + t.nfaw + hbm.bank_groups * std::max(t.nrrds, t.nrrdl) +
+                                   std::max(t.nrcdrd, t.nrcdwr) + hbm.bank_groups * t.nccdl + recovery;
+        const std::string parts = fmt::format(
+            "and {} for a visit to a row of every bank group (nrp, nfaw, nrrdl, nrcdrd or nrcdwr, nccdl, nrtp or ncwl "
+            "+ nbl "
+            "+ nwr)",
+            visit);
         if (hbm.refresh == "all_bank") {
-            require(interval > hbm.timing.nrfc + hbm.timing.nrp, "hbm.timing.nrefi", interval,
-                    fmt::format("more than nrfc + nrp ({}), or nothing but refresh happens",
-                                hbm.timing.nrfc + hbm.timing.nrp));
+            require(t.nrefi > t.nrfc + visit, "hbm.timing.nrefi", t.nrefi,
+                    fmt::format("more than {}: nrfc, {}", t.nrfc + visit, parts));
         } else if (hbm.refresh == "per_bank") {
-            const std::int64_t needed = std::max(banks * hbm.timing.nrrefd, hbm.timing.nrfcpb + hbm.timing.nrp);
-            require(interval > needed, "hbm.timing.nrefi", interval,
-                    fmt::format("more than {}: {} banks x nrrefd, and nrfcpb + nrp", needed, banks));
+            // The banks of a granule are refreshed one after the other.
+            const std::int64_t free = banks - hbm.bank_groups + 1;
+            const std::int64_t needed = std::max(banks * t.nrrefd, ((t.nrfcpb + visit) * banks + free - 1) / free);
+            require(t.nrefi > needed, "hbm.timing.nrefi", t.nrefi,
+                    fmt::format("more than {}: {} banks x nrrefd; nrfcpb, {}", needed, banks, parts));
         }
     }
 

@@ -175,12 +175,14 @@ void add_run_command(CLI::App& app) {
         ->group("Output");
     command->add_option("--max-cycles", flags->max_cycles, "give up (exit code 2) a run that passes so many cycles")
         ->type_name("N")
+        ->check(given("a number"))
         ->group("Machine");
     command
         ->add_option(
             "--hbm-commands", flags->hbm_commands,
             "record every command of the HBM channels in these core cycles: hbm_commands.csv in the result folder")
         ->type_name("FROM:TO")
+        ->check(given("FROM:TO"))
         ->group("Output");
     const char* of_values = "Values";
     command
@@ -196,6 +198,7 @@ void add_run_command(CLI::App& app) {
         ->group(of_values);
     command->add_option("--shuffle", flags->shuffles, "run N other interleavings and compare the results byte for byte")
         ->type_name("N")
+        ->check(given("a number"))
         ->group(of_values);
     command->add_flag("--quiet", flags->quiet, "no table and no progress")->group("Output");
     command->footer(

@@ -81,14 +81,19 @@ Format parse_flag_format(const std::string& text, const std::string& flag, const
         flag, fmt::format("found \"{}\", allowed: {}{}", text, isa::joined(known), isa::did_you_mean(text, known)));
 }
 
-CLI::Validator path_given() {
+CLI::Validator given(const std::string& allowed) {
     return CLI::Validator(
-        [](const std::string& path) { return path.empty() ? std::string("found \"\", allowed: a path") : ""; }, "");
+        [allowed](const std::string& text) { return text.empty() ? "found \"\", allowed: " + allowed : ""; }, "");
+}
+
+CLI::Validator path_given() {
+    return given("a path");
 }
 
 void ChipFlags::add_to(CLI::App& command) {
     command.add_option("--chip", chip, "name in configs/chips/, or path of a chip file (default maia200)")
         ->type_name("CHIP")
+        ->check(given("a name or a path"))
         ->group("Machine");
     command.add_option("--set", sets, "change one field of the chip, e.g. tsram.bytes=4MiB; may be repeated")
         ->type_name("PATH=VALUE")

@@ -25,6 +25,8 @@ namespace sluice::tools {
 
 /// Refuses "" where a path must stand.
 [[nodiscard]] CLI::Validator path_given();
+/// The same for other texts.
+[[nodiscard]] CLI::Validator given(const std::string& allowed);
 
 struct ChipFlags {
     std::string chip;

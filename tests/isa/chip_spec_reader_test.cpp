@@ -207,6 +207,11 @@ TEST_CASE("fields that do not fit together are refused at the one that was set")
         CHECK_THAT(error_of("maia200", {set}),
                    Contains("--set " + set.substr(0, set.find('='))) && Contains("allowed: ") && Contains(allowed));
     }
+    // Rows that refreshes close before they can be read would keep a run going for ever.
+    CHECK_THAT(error_of("maia200", {"hbm.timing.nrcdrd=100000"}),
+               Contains("hbm.timing.nrefi") && Contains("allowed: more than") && Contains("nrcdrd"));
+    CHECK_THAT(error_of("maia200", {"hbm.timing.nrcdwr=100000", "hbm.refresh=all_bank"}),
+               Contains("hbm.timing.nrefi") && Contains("allowed: more than") && Contains("nrcdwr"));
     // With the shipped map a granule has to be as many bursts in each bank group, and to divide a row of each.
     CHECK_THAT(error_of("maia200", {"hbm.granule_bytes=1056", "noc.packet_bytes=1056"}),
                Contains("hashed.json: digits[1].radix") && Contains("hbm.granule_bytes"));

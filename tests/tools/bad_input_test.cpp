@@ -210,6 +210,18 @@ TEST_CASE("a place that cannot be written is named before the run") {
     check_refused(program, "run stuck.disa --out file/below", {"--out"});
 }
 
+TEST_CASE("an empty value of a flag is refused, not overlooked") {
+    const test::Program program;
+    for (const char* flag : {"--shuffle", "--hbm-commands", "--chip", "--max-cycles"}) {
+        INFO(flag);
+        const test::Ended ended = program.run(
+            {"run", "gemm", "--m", "64", "--n", "64", "--k", "64", "--format", "fp8", "--out", "r", flag, ""});
+        CHECK(ended.code == 2);
+        CHECK(ended.err.find(std::string(flag) + ": found \"\", allowed: ") != std::string::npos);
+        CHECK(program.files().empty());
+    }
+}
+
 TEST_CASE("an empty path is no path") {
     const test::Program program;
     const auto refused = [&](const std::vector<std::string>& arguments, const std::string& flag) {
