@@ -72,6 +72,8 @@ private:
         t.nras = near(65), t.nrc = t.nras + near(38), t.nrtp = near(13), t.nwr = near(47);
         t.nccds = t.nbl + one_of({0, 0, 0, 1, 2}), t.nccdl = t.nccds + one_of({0, 1, 2, 2, 4});
         t.nccdr = t.nccds + between(0, 2), t.nrrds = near(6), t.nrrdl = t.nrrds + between(0, 3);
+        t.nrrds *= below(16) == 0 ? 5 : 1,
+            t.nrrdl = std::max(t.nrrdl, t.nrrds);  // trains that would take the row bus for too long
         t.nfaw = std::max(near(35), t.nrrds), t.nwtrs = near(10), t.nwtrl = t.nwtrs + between(0, 5);
         t.nrtw = near(29), t.nppd = between(1, 3), t.nrfc = near(300), t.nrfcpb = near(200), t.nrrefd = near(19);
         h.rules = isa::read_dram_rules(file_, "table", [&](const std::string& name) { return parameter(t, name); });

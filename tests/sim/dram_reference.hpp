@@ -436,6 +436,7 @@ private:
                     pace.step = std::max(pace.step, static_cast<Ck>(c.gap));
                 }
             }
+            pace.most = std::min<std::size_t>(pace.most, (64 - bus_time(kind)) / pace.step + 1);
         }
     }
     [[nodiscard]] const Pace& pace(Command kind) const { return paces_[static_cast<std::size_t>(kind)]; }
