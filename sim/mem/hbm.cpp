@@ -2,27 +2,13 @@
 #include "sim/mem/hbm.hpp"
 
 #include "sim/core/conservation.hpp"
+#include "sim/mem/hbm_request.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 namespace sluice::sim {
-
-namespace {
-
-std::uint64_t ck_hertz(const isa::HbmSpec& spec) {
-    return static_cast<std::uint64_t>(spec.bits_per_second_per_pin / spec.transfers_per_ck);
-}
-
-constexpr std::uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
-
-Ck ck_of(std::int64_t picoseconds, const isa::HbmSpec& spec) {
-    return static_cast<Ck>(
-        ceil_div(Wide{static_cast<std::uint64_t>(picoseconds)} * ck_hertz(spec), Wide{kPicosecondsPerSecond}));
-}
-
-}  // namespace
 
 HbmContext::HbmContext(const isa::ChipSpec& chip, Scheduler& sched, PacketPool& pool, DataPort& net,
                        PostedWrites& posted)
@@ -50,16 +36,9 @@ HbmChannel::HbmChannel(const sc_core::sc_module_name& name, HbmContext& context,
 void HbmChannel::push(PacketId id, bool write) {
     const Packet& packet = context_.packets[id];
     const HbmPlace& place = write ? packet.dst_place : packet.src_place;
-    DramRequest request;
+    DramRequest request = request_at(place, context_.spec, context_.map.interleave());
     request.arrival = context_.to_ck(context_.scheduler.now());
     request.tag = write ? std::uint64_t{post(*packet.transfer)} << 32 | id : id;
-    request.row = place.row;
-    request.pseudo_channel =
-        static_cast<std::uint8_t>(place.pseudo_channel % static_cast<std::uint16_t>(context_.spec.pseudo_channels));
-    request.set = place.set;
-    request.base = place.base_group;
-    request.first = static_cast<std::uint8_t>(place.first_beat % context_.map.interleave());
-    request.bursts = place.beats;
     request.write = write;
     asked_[write ? 1 : 0] += request.bursts;
     controller_.push(request);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "isa/errors.hpp"
+#include "sim/mem/hbm_request.hpp"
 
 namespace sluice::sim {
 
@@ -14,18 +15,8 @@ using sc_core::sc_time_stamp;
 
 namespace {
 
-constexpr std::uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
 // END_REQ of a request that had to wait is sent in the CK after it has entered its queue.
 constexpr Ck kAfterEndRequest = 2;
-
-std::uint64_t ck_hertz(const isa::HbmSpec& spec) {
-    return static_cast<std::uint64_t>(spec.bits_per_second_per_pin / spec.transfers_per_ck);
-}
-
-Ck ck_of(std::int64_t picoseconds, const isa::HbmSpec& spec) {
-    return static_cast<Ck>(
-        ceil_div(Wide{static_cast<std::uint64_t>(picoseconds)} * ck_hertz(spec), Wide{kPicosecondsPerSecond}));
-}
 
 }  // namespace
 
@@ -187,19 +178,14 @@ void HbmSocket::submit(RequestId id) {
     const auto per_channel = static_cast<std::uint16_t>(context_.spec.pseudo_channels);
     const std::uint64_t granule = context_.map.granule_bytes();
     const std::uint64_t end = request.payload->get_address() + request.payload->get_data_length();
-    DramRequest piece;
-    piece.arrival = context_.at_or_after(sc_time_stamp());
-    piece.tag = id;
-    piece.write = request.payload->is_write();
+    const Ck arrival = context_.at_or_after(sc_time_stamp());
     for (std::uint64_t at = request.payload->get_address(); at < end; at = (at / granule + 1) * granule) {
         const std::uint64_t bytes = std::min(end, (at / granule + 1) * granule) - at;
         const HbmPlace place = context_.map.decode(at, static_cast<std::uint32_t>(bytes));
-        piece.row = place.row;
-        piece.pseudo_channel = static_cast<std::uint8_t>(place.pseudo_channel % per_channel);
-        piece.set = place.set;
-        piece.base = place.base_group;
-        piece.first = static_cast<std::uint8_t>(place.first_beat % context_.map.interleave());
-        piece.bursts = place.beats;
+        DramRequest piece = request_at(place, context_.spec, context_.map.interleave());
+        piece.arrival = arrival;
+        piece.tag = id;
+        piece.write = request.payload->is_write();
         ++request.to_answer;
         if (!channels_[place.pseudo_channel / per_channel]->push(piece)) {
             ++request.to_enter;

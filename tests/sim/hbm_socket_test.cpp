@@ -15,6 +15,7 @@
 #include "sim/core/scheduler.hpp"
 #include "sim/mem/hbm.hpp"
 #include "sim/mem/hbm_initiator.hpp"
+#include "sim/mem/hbm_request.hpp"
 #include "tests/sim/test_chip.hpp"
 
 using namespace sluice;
@@ -37,8 +38,10 @@ sim::ClockDomain ck_clock(const isa::HbmSpec& spec) {
     return sim::ClockDomain(static_cast<std::uint64_t>(spec.bits_per_second_per_pin / spec.transfers_per_ck));
 }
 
-Ck ck_of(const sim::ClockDomain& clock, std::uint64_t picoseconds) {
-    return sim::edge_at_or_after(clock, sc_time::from_value(1000 * picoseconds));
+/// Controller and PHY.
+Ck latency_of(const isa::HbmSpec& spec) {
+    const auto picoseconds = static_cast<std::uint64_t>(spec.controller_picoseconds + spec.phy_picoseconds);
+    return sim::edge_at_or_after(ck_clock(spec), sc_time::from_value(1000 * picoseconds));
 }
 
 sc_time nanoseconds(double value) {
@@ -190,21 +193,10 @@ private:
 sc_time lone_read(const isa::ChipSpec& chip, std::uint64_t address, const sc_time& asked) {
     const isa::HbmTimingSpec& t = chip.hbm.timing;
     const sim::ClockDomain clock = ck_clock(chip.hbm);
-    const Ck latency = ck_of(clock, 28'000);
+    const Ck latency = latency_of(chip.hbm);
     Ck column = sim::edge_at_or_after(clock, asked) + static_cast<Ck>(3 * t.nrrds + t.nrcdrd - 3 * t.nbl);
     column += (column + sim::AddressMap(chip.hbm).decode(address, kGranule).pseudo_channel) % 2;
     return sc_time::from_value(clock.time_of(column + static_cast<Ck>(t.ncl + 32 * t.nbl) + latency));
-}
-
-sim::DramRequest request_of(const sim::HbmPlace& place, std::uint32_t interleave) {
-    sim::DramRequest request;
-    request.row = place.row;
-    request.pseudo_channel = static_cast<std::uint8_t>(place.pseudo_channel % 2);
-    request.set = place.set;
-    request.base = place.base_group;
-    request.first = static_cast<std::uint8_t>(place.first_beat % interleave);
-    request.bursts = place.beats;
-    return request;
 }
 
 /// The first granules of channel 0.
@@ -236,7 +228,7 @@ Ck alone(const isa::HbmSpec& spec, const std::vector<std::uint64_t>& addresses) 
             now = std::max(now + 1, channel.next_action());
             channel.run_until(now);
         }
-        sim::DramRequest request = request_of(map.decode(address, kGranule), map.interleave());
+        sim::DramRequest request = sim::request_at(map.decode(address, kGranule), spec, map.interleave());
         request.arrival = now;
         channel.push(request);
     }
@@ -312,7 +304,7 @@ TEST_CASE("a lone burst in an open row takes a column command, the bus and the l
     const sim::ClockDomain clock = ck_clock(chip.hbm);
     Ck column = sim::edge_at_or_after(clock, hit.begun);
     column += (column + sim::AddressMap(chip.hbm).decode(64, 32).pseudo_channel) % 2;
-    const Ck end = column + static_cast<Ck>(chip.hbm.timing.ncl + chip.hbm.timing.nbl) + ck_of(clock, 28'000);
+    const Ck end = column + static_cast<Ck>(chip.hbm.timing.ncl + chip.hbm.timing.nbl) + latency_of(chip.hbm);
     CHECK(hit.answered == sc_time::from_value(clock.time_of(end)));
 }
 
@@ -326,7 +318,8 @@ TEST_CASE("a write is answered when it is posted, a long request when its last g
     const Shot& read = generator.add(tlm::TLM_READ_COMMAND, 0, 8 * kGranule, nanoseconds(10'000));
     sc_core::sc_start();
     const sim::ClockDomain clock = ck_clock(chip.hbm);
-    const Ck controller = ck_of(clock, 10'000);
+    const Ck controller = sim::edge_at_or_after(
+        clock, sc_time::from_value(1000 * static_cast<std::uint64_t>(chip.hbm.controller_picoseconds)));
     CHECK(write.answered == sc_time::from_value(clock.time_of(controller)));
     CHECK(read.answered >= lone_read(chip, 2 * kGranule, read.begun));
     std::uint64_t bursts = 0;
@@ -349,7 +342,7 @@ TEST_CASE("END_REQ comes when the request has entered the queue of its channel, 
     sim::DramChannel channel(chip.hbm, table, 0, 32, client);
     for (const std::uint64_t address : granules_of_channel(map, room + 1)) {
         generator.add(tlm::TLM_READ_COMMAND, address, kGranule);
-        channel.push(request_of(map.decode(address, kGranule), map.interleave()));
+        channel.push(sim::request_at(map.decode(address, kGranule), chip.hbm, map.interleave()));
     }
     generator.add(tlm::TLM_READ_COMMAND, granules_of_channel(map, room + 2).back(), kGranule);
     Ck entered = 0;
@@ -380,7 +373,7 @@ TEST_CASE("room in a queue is seen in the CK after it has come about") {
     const std::vector<std::uint64_t> addresses = granules_of_channel(map, room + 1);
     for (std::size_t i = 0; i < room; ++i) {
         generator.add(tlm::TLM_READ_COMMAND, addresses[i], kGranule);
-        channel.push(request_of(map.decode(addresses[i], kGranule), map.interleave()));
+        channel.push(sim::request_at(map.decode(addresses[i], kGranule), chip.hbm, map.interleave()));
     }
     Ck free = 1;
     for (channel.run_until(free); channel.queued(false) == room; channel.run_until(free)) {
@@ -438,7 +431,7 @@ TEST_CASE("a generator behind the socket gets the sequential bandwidth of the co
         last = std::max(last, shot->answered);
     }
     const sim::ClockDomain clock = ck_clock(chip.hbm);
-    const Ck latency = ck_of(clock, 28'000);
+    const Ck latency = latency_of(chip.hbm);
     const auto end = static_cast<double>(sim::edge_at_or_after(clock, last) - latency);
     const double busy = static_cast<double>(addresses.size()) * 32 * static_cast<double>(chip.hbm.timing.nbl) / 2;
     const double expected = busy / static_cast<double>(alone(chip.hbm, addresses));
