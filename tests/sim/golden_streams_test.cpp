@@ -11,22 +11,15 @@
 #include <random>
 #include <sstream>
 
-#include "sim/mem/dram_channel.hpp"
+#include "tests/sim/dram_stream.hpp"
 #include "tests/sim/test_chip.hpp"
 
 using namespace sluice;
 using namespace sluice::test;
-using sim::Ck;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Client final : sim::DramClient {
-    void accepted(std::uint64_t, Ck, Ck) override {}
-    void served(const sim::DramServed& s) override { last = std::max(last, s.end); }
-    Ck last = 0;
-};
 
 /// One line of the file, by column.
 using Row = std::map<std::string, std::string>;
@@ -98,31 +91,18 @@ isa::HbmSpec memory(const Row& row) {
 /// Fraction of the data buses, behind a port that keeps its order.
 double fraction(const Row& row, Order order) {
     const isa::HbmSpec spec = memory(row);
-    const sim::DramTable table(spec, 1);
-    Client client;
-    sim::DramChannel channel(spec, table, 0, 192, client);
     const std::uint32_t bursts = static_cast<std::uint32_t>(std::stoi(row.at("bytes_per_activate"))) / 32;
     const double reads = std::stod(row.at("read_fraction"));
-    const std::array<std::size_t, 2> room{static_cast<std::size_t>(spec.read_queue),
-                                          static_cast<std::size_t>(spec.write_queue)};
     std::mt19937_64 random(1);
-    constexpr std::uint32_t kRequests = 200'000;
-    Ck now = 0;
-    for (std::uint32_t i = 0; i < kRequests; ++i) {
-        sim::DramRequest request = row.at("case") == "random" ? random_rows(i, bursts) : sequential(order, i);
-        request.write = static_cast<double>(random() % 1000) >= reads * 1000;
-        while (channel.queued(request.write) + channel.waiting(request.write) >= room[request.write ? 1 : 0]) {
-            now = std::max(now + 1, channel.next_action());
-            channel.run_until(now);
-        }
-        request.arrival = now;
-        channel.push(request);
-        channel.run_until(now);
-    }
-    while (!channel.idle()) {
-        channel.run_until(channel.next_action() + 1);
-    }
-    return static_cast<double>(kRequests * spec.timing.nbl) / 2 / static_cast<double>(client.last);
+    return in_order(spec, 1, 200'000,
+                    [&](int i) {
+                        const auto number = static_cast<std::uint32_t>(i);
+                        sim::DramRequest request =
+                            row.at("case") == "random" ? random_rows(number, bursts) : sequential(order, number);
+                        request.write = static_cast<double>(random() % 1000) >= reads * 1000;
+                        return request;
+                    })
+        .use;
 }
 
 }  // namespace

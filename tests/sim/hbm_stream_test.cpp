@@ -5,6 +5,7 @@
 #include <random>
 
 #include "sim/run.hpp"
+#include "tests/sim/dram_stream.hpp"
 #include "tests/sim/hbm_checker.hpp"
 #include "tests/sim/test_chip.hpp"
 
@@ -14,58 +15,9 @@ using sim::Ck;
 
 namespace {
 
-struct Client final : sim::DramClient {
-    void accepted(std::uint64_t, Ck, Ck) override {}
-    void served(const sim::DramServed& s) override {
-        last = std::max(last, s.end);
-        bursts += s.bursts;
-    }
-    Ck last = 0;
-    std::uint64_t bursts = 0;
-};
-
 isa::HbmSpec memory(std::vector<std::string> sets) {
     sets.emplace_back("hbm.memory=hbm3e-9115-8hi");
     return maia200(sets).hbm;
-}
-
-struct Outcome {
-    double use = 0;  ///< of the data buses
-    sim::DramCounts counts;
-};
-
-/// One channel behind a single FIFO: a request waits for room in its queue, and those behind it wait with it. The
-/// commands of the first 3,000 requests are checked.
-template <class Next>
-Outcome in_order(const isa::HbmSpec& spec, std::uint32_t interleave, int requests, Next&& next) {
-    Client client;
-    const sim::DramTable table(spec, interleave);
-    sim::DramChannel channel(spec, table, 0, 192, client);
-    std::vector<sim::DramTraceEntry> trace;
-    channel.record_to(&trace);
-    const std::array<std::int64_t, 2> room{spec.read_queue, spec.write_queue};
-    Ck now = 0;
-    for (int i = 0; i < requests; ++i) {
-        if (i == 3000) {
-            channel.record_to(nullptr);
-        }
-        sim::DramRequest request = next(i);
-        while (channel.queued(request.write) + channel.waiting(request.write) >=
-               static_cast<std::size_t>(room[request.write ? 1 : 0])) {
-            now = std::max(now + 1, channel.next_action());
-            channel.run_until(now);
-        }
-        request.arrival = now;
-        channel.push(request);
-        channel.run_until(now);
-    }
-    while (!channel.idle()) {
-        channel.run_until(channel.next_action() + 1);
-    }
-    CHECK(HbmChecker(spec).check(trace).empty());
-    const auto buses = static_cast<double>(spec.pseudo_channels);
-    const auto busy = static_cast<double>(client.bursts * static_cast<std::uint64_t>(spec.timing.nbl));
-    return {busy / buses / static_cast<double>(client.last), channel.counts(0)};
 }
 
 /// Granules of 32 bursts over the bank groups, one bank set after the other.
@@ -124,7 +76,7 @@ TEST_CASE("all-bank refresh costs its share of every interval, per-bank refresh 
     const double lost = static_cast<double>(t.nrtp + t.nrp + t.nrfc + t.nrcdrd) / static_cast<double>(t.nrefi);
     CHECK(in_order(memory({"hbm.refresh=none"}), 4, 20'000, sequential).use > 0.99);
     CHECK(in_order(spec, 4, 20'000, sequential).use == Approx(1 - lost).margin(0.01));
-    const Outcome hidden = in_order(memory({"hbm.refresh=per_bank"}), 4, 20'000, sequential);
+    const StreamOutcome hidden = in_order(memory({"hbm.refresh=per_bank"}), 4, 20'000, sequential);
     CHECK(hidden.use > 0.95);
     // 32 banks every nREFI, over the 10,000 requests of 64 CK of a pseudo-channel.
     CHECK(static_cast<double>(hidden.counts.refreshes) ==
