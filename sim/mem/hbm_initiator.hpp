@@ -2,7 +2,7 @@
 #pragma once
 // A TLM-2.0 target in the place of a chip's HBM: packets leave as generic payloads of the base protocol, without
 // values, and are done at the first core cycle at or after their response. README.md, "TLM-2.0", says what is different
-// from `hbm`; tests/sim/hbm_socket_test.cpp is an example.
+// from `hbm`; tests/sim/hbm_initiator_test.cpp is an example.
 #include <deque>
 #include <memory>
 #include <systemc>

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Are the HBM controllers the same behind a TLM-2.0 socket, and is the chip's side the same in front of one? Written to
-// be read as an example of both: `Generator` drives `HbmSocket`, `FixedMemory` stands behind `HbmInitiator`.
+// Are the HBM controllers the same behind a TLM-2.0 socket? Written to be read as an example: `Generator` and `Caller`
+// drive `HbmSocket`.
 #include "sim/mem/hbm_socket.hpp"
 
-#include <tlm_utils/peq_with_get.h>
 #include <tlm_utils/simple_initiator_socket.h>
-#include <tlm_utils/simple_target_socket.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -13,10 +11,8 @@
 #include <random>
 
 #include "sim/core/scheduler.hpp"
-#include "sim/mem/hbm.hpp"
-#include "sim/mem/hbm_initiator.hpp"
 #include "sim/mem/hbm_request.hpp"
-#include "tests/sim/test_chip.hpp"
+#include "tests/sim/one_stack.hpp"
 
 using namespace sluice;
 using namespace sluice::test;
@@ -26,14 +22,6 @@ using sim::Ck;
 
 namespace {
 
-constexpr std::uint32_t kGranule = 1024;
-
-/// One stack; its address map is of one stack, too.
-isa::ChipSpec one_stack(const std::string& refresh = "none") {
-    return maia200({"soc.clusters=1", "soc.tiles_per_cluster_physical=2", "soc.tiles_per_cluster=2", "hbm.stacks=1",
-                    "network.anc_count=1", "hbm.refresh=" + refresh});
-}
-
 sim::ClockDomain ck_clock(const isa::HbmSpec& spec) {
     return sim::ClockDomain(static_cast<std::uint64_t>(spec.bits_per_second_per_pin / spec.transfers_per_ck));
 }
@@ -42,10 +30,6 @@ sim::ClockDomain ck_clock(const isa::HbmSpec& spec) {
 Ck latency_of(const isa::HbmSpec& spec) {
     const auto picoseconds = static_cast<std::uint64_t>(spec.controller_picoseconds + spec.phy_picoseconds);
     return sim::edge_at_or_after(ck_clock(spec), sc_time::from_value(1000 * picoseconds));
-}
-
-sc_time nanoseconds(double value) {
-    return {value, sc_core::SC_NS};
 }
 
 /// A request, and what became of it.
@@ -124,6 +108,15 @@ private:
     sc_core::sc_event next_;
 };
 
+/// A generator bound to the socket of a chip's HBM.
+struct Driven {
+    explicit Driven(const isa::ChipSpec& chip) : hbm("hbm", chip) { generator.socket.bind(hbm.socket); }
+
+    sim::SimulationContext simulation;
+    sim::HbmSocket hbm;
+    Generator generator{"generator"};
+};
+
 /// Loosely timed: one read after the other.
 class Caller final : public sc_core::sc_module {
 public:
@@ -149,43 +142,6 @@ private:
             wait(nanoseconds(100));
         }
     }
-};
-
-/// A memory from elsewhere: takes a request a nanosecond, answers each a fixed time after it began.
-class FixedMemory final : public sc_core::sc_module {
-public:
-    SC_HAS_PROCESS(FixedMemory);
-    FixedMemory(const sc_core::sc_module_name& name, const sc_time& latency)
-        : sc_module(name), socket("socket"), queue_("queue"), latency_(latency) {
-        socket.register_nb_transport_fw(this, &FixedMemory::forward);
-        SC_METHOD(respond);
-        sensitive << queue_.get_event();
-        dont_initialize();
-    }
-
-    tlm_utils::simple_target_socket<FixedMemory> socket;
-
-private:
-    tlm::tlm_sync_enum forward(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase, sc_time& delay) {
-        payload.acquire();
-        queue_.notify(payload, delay + latency_);
-        delay += nanoseconds(1);
-        phase = tlm::END_REQ;
-        return tlm::TLM_UPDATED;
-    }
-
-    void respond() {
-        while (tlm::tlm_generic_payload* payload = queue_.get_next_transaction()) {
-            payload->set_response_status(tlm::TLM_OK_RESPONSE);
-            tlm::tlm_phase phase = tlm::BEGIN_RESP;
-            sc_time delay;
-            socket->nb_transport_bw(*payload, phase, delay);
-            payload->release();
-        }
-    }
-
-    tlm_utils::peq_with_get<tlm::tlm_generic_payload> queue_;
-    sc_time latency_;
 };
 
 /// The time of the response to a read of a granule in closed rows: four ACTs at nRRDS, nRCDRD of the last, whose burst
@@ -238,33 +194,6 @@ Ck alone(const isa::HbmSpec& spec, const std::vector<std::uint64_t>& addresses) 
     return client.last;
 }
 
-/// The chip's side of a memory, which keeps the cycles in which packets were done.
-struct Side final : sim::DataPort, sim::PostedWrites, sim::EventTarget {
-    void read_done(sim::PacketId id, Cycle cycle) override { done[id] = cycle; }
-    void write_done(sim::PacketId id, Cycle cycle) override { done[id] = cycle; }
-    void written(sim::NodeId, sim::RecordId, std::uint64_t, Cycle) override { ++written_count; }
-    void on_event(std::uint32_t write, std::uint64_t id) override {
-        write != 0 ? memory->write(static_cast<sim::PacketId>(id)) : memory->read(static_cast<sim::PacketId>(id));
-    }
-
-    void send(sim::Scheduler& scheduler, Cycle at, bool write, std::uint64_t address, std::uint32_t bytes) {
-        const sim::PacketId id = packets.take();
-        sim::Packet& packet = packets[id];
-        packet.transfer = &transfer;
-        (write ? packet.dst_offset : packet.src_offset) = address;
-        (write ? packet.dst_bytes : packet.src_bytes) = bytes;
-        (write ? packet.dst_place : packet.src_place) = memory->decode(address, bytes);
-        done.resize(std::max<std::size_t>(done.size(), id + 1));
-        scheduler.at(at, sim::Phase::arbitrate, *this, write ? 1 : 0, id);
-    }
-
-    sim::MemoryPort* memory = nullptr;
-    sim::PacketPool packets;
-    sim::Transfer transfer;
-    std::vector<Cycle> done;
-    int written_count = 0;
-};
-
 }  // namespace
 
 TEST_CASE("a lone read through the socket takes the sum of its parts, AT or LT") {
@@ -294,10 +223,8 @@ TEST_CASE("a lone read through the socket takes the sum of its parts, AT or LT")
 
 TEST_CASE("a lone burst in an open row takes a column command, the bus and the latency") {
     const isa::ChipSpec chip = one_stack();
-    const sim::SimulationContext simulation;
-    sim::HbmSocket hbm("hbm", chip);
-    Generator generator("generator");
-    generator.socket.bind(hbm.socket);
+    Driven driven(chip);
+    Generator& generator = driven.generator;
     generator.add(tlm::TLM_READ_COMMAND, 0, kGranule);
     const Shot& hit = generator.add(tlm::TLM_READ_COMMAND, 64, 32, nanoseconds(1000));
     sc_core::sc_start();
@@ -310,10 +237,8 @@ TEST_CASE("a lone burst in an open row takes a column command, the bus and the l
 
 TEST_CASE("a write is answered when it is posted, a long request when its last granule is read") {
     const isa::ChipSpec chip = one_stack();
-    const sim::SimulationContext simulation;
-    sim::HbmSocket hbm("hbm", chip);
-    Generator generator("generator");
-    generator.socket.bind(hbm.socket);
+    Driven driven(chip);
+    Generator& generator = driven.generator;
     const Shot& write = generator.add(tlm::TLM_WRITE_COMMAND, 640, 32);
     const Shot& read = generator.add(tlm::TLM_READ_COMMAND, 0, 8 * kGranule, nanoseconds(10'000));
     sc_core::sc_start();
@@ -323,18 +248,16 @@ TEST_CASE("a write is answered when it is posted, a long request when its last g
     CHECK(write.answered == sc_time::from_value(clock.time_of(controller)));
     CHECK(read.answered >= lone_read(chip, 2 * kGranule, read.begun));
     std::uint64_t bursts = 0;
-    for (std::size_t c = 0; c < hbm.channels(); ++c) {
-        bursts += hbm.controller(c).counts(0).read_bursts + hbm.controller(c).counts(1).read_bursts;
+    for (std::size_t c = 0; c < driven.hbm.channels(); ++c) {
+        bursts += driven.hbm.controller(c).counts(0).read_bursts + driven.hbm.controller(c).counts(1).read_bursts;
     }
     CHECK(bursts == 8 * 32);
 }
 
 TEST_CASE("END_REQ comes when the request has entered the queue of its channel, and not before") {
     const isa::ChipSpec chip = one_stack();
-    const sim::SimulationContext simulation;
-    sim::HbmSocket hbm("hbm", chip);
-    Generator generator("generator");
-    generator.socket.bind(hbm.socket);
+    Driven driven(chip);
+    Generator& generator = driven.generator;
     const sim::AddressMap map(chip.hbm);
     const auto room = static_cast<std::size_t>(chip.hbm.read_queue);
     Client client;
@@ -361,10 +284,8 @@ TEST_CASE("END_REQ comes when the request has entered the queue of its channel, 
 
 TEST_CASE("room in a queue is seen in the CK after it has come about") {
     const isa::ChipSpec chip = one_stack();
-    const sim::SimulationContext simulation;
-    sim::HbmSocket hbm("hbm", chip);
-    Generator generator("generator");
-    generator.socket.bind(hbm.socket);
+    Driven driven(chip);
+    Generator& generator = driven.generator;
     const sim::AddressMap map(chip.hbm);
     const auto room = static_cast<std::size_t>(chip.hbm.read_queue);
     Client client;
@@ -417,10 +338,8 @@ TEST_CASE("a response waits for the END_RESP of the one before, those of other i
 
 TEST_CASE("a generator behind the socket gets the sequential bandwidth of the controller alone") {
     const isa::ChipSpec chip = one_stack("per_bank");
-    const sim::SimulationContext simulation;
-    sim::HbmSocket hbm("hbm", chip);
-    Generator generator("generator");
-    generator.socket.bind(hbm.socket);
+    Driven driven(chip);
+    Generator& generator = driven.generator;
     const std::vector<std::uint64_t> addresses = granules_of_channel(sim::AddressMap(chip.hbm), 4000);
     for (const std::uint64_t address : addresses) {
         generator.add(tlm::TLM_READ_COMMAND, address, kGranule);
@@ -472,10 +391,8 @@ TEST_CASE("every request of two initiators that overrun the queues is answered o
 TEST_CASE("what the socket does not serve it says") {
     const isa::ChipSpec chip = one_stack();
     const std::uint64_t bytes = isa::hbm_bytes(chip);
-    const sim::SimulationContext simulation;
-    sim::HbmSocket hbm("hbm", chip);
-    Generator generator("generator");
-    generator.socket.bind(hbm.socket);
+    Driven driven(chip);
+    Generator& generator = driven.generator;
     const std::vector<tlm::tlm_response_status> expected{tlm::TLM_COMMAND_ERROR_RESPONSE,
                                                          tlm::TLM_BURST_ERROR_RESPONSE,
                                                          tlm::TLM_BURST_ERROR_RESPONSE,
@@ -500,56 +417,4 @@ TEST_CASE("what the socket does not serve it says") {
     tlm::tlm_dmi region;
     CHECK_FALSE(generator.socket->get_direct_mem_ptr(*generator.shots[0], region));
     CHECK(generator.socket->transport_dbg(*generator.shots[0]) == 0);
-}
-
-TEST_CASE("a memory from elsewhere in the place of the HBM: packets are done at the exact cycle") {
-    const isa::ChipSpec chip = one_stack();
-    const sim::SimulationContext simulation;
-    sim::Scheduler scheduler("scheduler", sim::ClockDomain(static_cast<std::uint64_t>(chip.clock.core_hz)));
-    Side side;
-    sim::HbmInitiator initiator("initiator", chip, side.packets, side, side);
-    FixedMemory memory("memory", nanoseconds(80.1));
-    initiator.socket.bind(memory.socket);
-    side.memory = &initiator;
-    const std::vector<Cycle> asked{0, 5, 5, 1000};
-    const std::vector<Cycle> begun{0, 5, 7, 1000};  // at 2 GHz, two cycles after the one before
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-        side.send(scheduler, asked[i], i == 2, i << 20, kGranule);
-    }
-    scheduler.run();
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-        CHECK(side.done[i] == begun[i] + 161);  // 160.2, rounded up
-    }
-    CHECK(side.written_count == 1);
-    CHECK(side.transfer.read_beats == 3 * 32);
-    CHECK(side.transfer.written_beats == 32);
-    CHECK(side.transfer.hbm_cycles == 4 * 161 + 2);
-}
-
-TEST_CASE("HbmSocket behind HbmInitiator is the HBM itself, to the cycle") {
-    const isa::ChipSpec chip = one_stack("per_bank");
-    const sim::SimulationContext simulation;
-    sim::Scheduler scheduler("scheduler", sim::ClockDomain(static_cast<std::uint64_t>(chip.clock.core_hz)));
-    Side direct;
-    sim::Hbm hbm(chip, scheduler, direct.packets, direct, direct, false);
-    direct.memory = &hbm;
-    Side through;
-    sim::HbmInitiator initiator("initiator", chip, through.packets, through, through);
-    sim::HbmSocket target("target", chip);
-    initiator.socket.bind(target.socket);
-    through.memory = &initiator;
-    std::mt19937_64 random(5);
-    Cycle at = 0;
-    for (int i = 0; i < 3000; ++i) {
-        at += random() % 8;
-        const bool write = random() % 3 == 0;
-        const std::uint64_t address = random() % isa::hbm_bytes(chip) / kGranule * kGranule + random() % 16 * 32;
-        const auto bytes = static_cast<std::uint32_t>(1 + random() % 512);
-        direct.send(scheduler, at, write, address, bytes);
-        through.send(scheduler, at, write, address, bytes);
-    }
-    scheduler.run();
-    CHECK(through.done == direct.done);
-    CHECK(through.written_count == direct.written_count);
-    CHECK(std::count(direct.done.begin(), direct.done.end(), 0) == 0);
 }
