@@ -304,6 +304,21 @@ void check_complete(const RawChip& chip, const fs::path& file) {
     }
 }
 
+/// What the files say together, checked. `raw` has been completed.
+void resolve(const RawChip& raw, const fs::path& file, const fs::path& configs, ResolvedChip& resolved) {
+    resolved.spec.name = raw.name;
+    resolved.spec.description = raw.description;
+    describe(Filler{raw}, resolved.spec);
+    resolved.spec.hbm.rules = read_dram_rules(raw.rules, raw.rules_file, [&raw](const std::string& parameter) {
+        const auto found = raw.values.find("hbm.timing." + parameter);
+        return found == raw.values.end() ? nullptr : found->second.value.get_ptr<const std::int64_t*>();
+    });
+    check_chip(resolved.spec, [&raw](const std::string& path) { return raw.values.at(path).where; });
+    resolved.spec.hbm.map = read_map(raw, file, configs, resolved.spec.hbm);
+    resolved.values = json::object();
+    describe(Writer(raw, resolved.values), resolved.spec);
+}
+
 }  // namespace
 
 std::vector<FieldDescription> chip_fields() {
@@ -326,17 +341,15 @@ ResolvedChip read_chip(const std::string& name_or_path, const std::vector<std::s
     check_complete(raw, file);
 
     ResolvedChip resolved;
-    resolved.spec.name = raw.name;
-    resolved.spec.description = raw.description;
-    describe(Filler{raw}, resolved.spec);
-    resolved.spec.hbm.rules = read_dram_rules(raw.rules, raw.rules_file, [&raw](const std::string& parameter) {
-        const auto found = raw.values.find("hbm.timing." + parameter);
-        return found == raw.values.end() ? nullptr : found->second.value.get_ptr<const std::int64_t*>();
-    });
-    check_chip(resolved.spec, [&raw](const std::string& path) { return raw.values.at(path).where; });
-    resolved.spec.hbm.map = read_map(raw, file, configs, resolved.spec.hbm);
-    resolved.values = json::object();
-    describe(Writer(raw, resolved.values), resolved.spec);
+    try {
+        resolve(raw, file, configs, resolved);
+    } catch (const InputError& error) {
+        // A file that is right by itself may be named for what no longer goes with it.
+        if (sets.empty() || std::string_view(error.what()).starts_with("--set")) {
+            throw;
+        }
+        throw InputError("", fmt::format("{} (after --set {})", error.what(), fmt::join(sets, ", --set ")));
+    }
     return resolved;
 }
 

@@ -9,7 +9,7 @@ namespace sluice::isa {
 
 namespace {
 
-constexpr std::int64_t kMaxNodes = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxNodes = 65'536;
 
 std::uint64_t splitmix64(std::uint64_t state) {
     std::uint64_t z = state + 0x9e3779b97f4a7c15ULL;

@@ -96,7 +96,8 @@ std::int64_t Lexer::integer(const char* what, std::int64_t lowest, std::int64_t 
                                : negative        ? -static_cast<std::int64_t>(magnitude)
                                                  : static_cast<std::int64_t>(magnitude);
     if (magnitude > limit || value < lowest || value > highest) {
-        fail_at(at, fmt::format("{} must lie in {}..{}", what, lowest, highest));
+        fail_at(at, lowest == highest ? fmt::format("{} must be {}", what, lowest)
+                                      : fmt::format("{} must lie in {}..{}", what, lowest, highest));
     }
     return value;
 }

@@ -45,7 +45,7 @@ public:
 
     Program read() {
         in_.expect("disa");
-        (void)in_.integer("the version, 1", 1, 1);
+        (void)in_.integer("the version", 1, 1);
         in_.expect("program");
         program_.name = in_.string("the program's name");
         in_.expect("chip");
@@ -545,7 +545,7 @@ private:
             If branch;
             branch.value = affine();
             in_.expect(">=");
-            (void)in_.integer("0", 0, 0);
+            (void)in_.integer("the right side", 0, 0);
             branch.then_body = shared_block();
             branch.else_body = in_.accept("else") ? shared_block() : std::make_shared<Block>();
             return {branch};

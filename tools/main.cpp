@@ -22,7 +22,12 @@ namespace {
 
 enum ExitCode : int { kFine = 0, kBadInput = 2, kBug = 3, kDeadlock = 4 };
 
-int complain(ExitCode code, const char* what) {
+/// Messages quote what users' files and arguments say: bytes that would steer a terminal do not reach it.
+int complain(ExitCode code, std::string what) {
+    for (char& each : what) {
+        const auto byte = static_cast<unsigned char>(each);
+        each = (byte < 0x20 && each != '\n') || byte == 0x7f ? '?' : each;
+    }
     fmt::print(stderr, "sluice: {}\n", what);
     return code;
 }
@@ -98,7 +103,7 @@ int run_command_line(int argc, char** argv) {
             sluice::tools::print(help.str());
             return kFine;
         }
-        return complain(kBadInput, explain(app, error, {argv + 1, argv + argc}).c_str());
+        return complain(kBadInput, explain(app, error, {argv + 1, argv + argc}));
     }
     return kFine;
 }
@@ -116,6 +121,6 @@ int main(int argc, char** argv) {
     } catch (const std::bad_alloc&) {
         return complain(kBadInput, "this needs more memory than there is");
     } catch (const std::exception& error) {
-        return complain(kBug, fmt::format("a bug of ours, please report it: {}", error.what()).c_str());
+        return complain(kBug, fmt::format("a bug of ours, please report it: {}", error.what()));
     }
 }

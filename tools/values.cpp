@@ -28,6 +28,8 @@ using models::TensorRole;
 /// More values than this do not fit a common machine: the run is for small models.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30;
 constexpr std::size_t kMostRaces = 10;
+/// Instructions that a check of the order keeps of a run; some 300 bytes each.
+constexpr std::uint64_t kMostTraced = 4'000'000;
 
 std::optional<std::uint64_t> as_seed(const std::string& text) {
     std::uint64_t seed = 0;
@@ -343,6 +345,7 @@ ValueOutcome run_values(const Prepared& job, const ValueOptions& options,
         isa::MachineOptions out;
         out.seed = static_cast<std::uint64_t>(shuffle);
         out.record_trace = options.check_races && shuffle == 0;
+        out.max_instructions = out.record_trace ? kMostTraced : 0;
         out.max_statements = options.max_statements;
         out.on_progress = [&say, &options, shuffle](std::uint64_t instructions) {
             say(shuffle == 0

@@ -141,7 +141,9 @@ bool Machine::step_processor(std::uint32_t agent) {
     }
     const std::string where = "control program " + processor.program->name;
     if (++processor.statements > options_.max_statements && options_.max_statements != 0) {
-        throw InputError(where, fmt::format("executes more than {} statements", options_.max_statements));
+        throw InputError(where, fmt::format("executes more than {} statements, which take at least a cycle each (the "
+                                            "limit of --max-cycles)",
+                                            options_.max_statements));
     }
     if (const auto* instruction = std::get_if<Instruction>(&statement->body)) {
         if (!issue(agent, *instruction)) {
@@ -200,7 +202,10 @@ bool Machine::issue(std::uint32_t agent, const Instruction& instruction) {
     }
     if (options_.max_instructions != 0 && instructions_ > options_.max_instructions) {
         throw InputError("program " + program_.name,
-                         fmt::format("issues more than {} instructions", options_.max_instructions));
+                         fmt::format("issues more than {} instructions{}", options_.max_instructions,
+                                     options_.record_trace ? ", the most whose order can be checked: without "
+                                                             "--check-races, or with smaller loops, it can run"
+                                                           : ""));
     }
     record(EventKind::issue, agent, running.item);
     queue.pending.push_back(std::move(running));

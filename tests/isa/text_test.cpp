@@ -324,7 +324,7 @@ TEST_CASE("bad text is refused where it is bad") {
     const std::vector<Bad> all{
         {"@", "expected `disa`"},
         {"@asm 1", "expected `disa`, found `asm`"},
-        {"disa @2", "must lie in 1..1"},
+        {"disa @2", "the version must be 1"},
         {"disa @one", "the version"},
         {"disa 1 program @name", "in double quotes"},
         {"disa 1 program \"p\" chip @", "found the end of the file"},
@@ -372,7 +372,7 @@ TEST_CASE("bad text is refused where it is bad") {
         {body("r0 = (r2) @+ 1 in 0..9"), "expected `%`"},
         {body("r0 = table @t [0]"), "in double quotes"},
         {body("if 1 @> 0 { }"), "expected `>=`"},
-        {body("if 1 >= @1 { }"), "must lie in 0..0"},
+        {body("if 1 >= @1 { }"), "the right side must be 0"},
         {body("wait tile(0 mask @0)[0]"), "at least one bit"},
         {body("wait @hbm(0)[0]"), "a semaphore's level"},
         {body("issue @npu.0 \"l\" node 0 { fence }"), "tdma, ttu, tvp, reshaper, cdma"},

@@ -2,6 +2,7 @@
 // Is bad input named, with exit code 2, and nothing half-written?
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/tools/program.hpp"
@@ -151,6 +152,17 @@ TEST_CASE("a program that is cut off, misspelt or not there names file and line"
     check_refused(program, "compile none.disa", {"none.disa", "no such file"});
 }
 
+TEST_CASE("no byte of a file steers the terminal") {
+    const test::Program program;
+    program.folder().write("bell.disa", std::string("disa 1\nprogram \"x\" \x1b[2J\x07\0y\n", 27));
+    const test::Ended ended = program("verify bell.disa");
+    CHECK(ended.code == 2);
+    CHECK(std::none_of(ended.err.begin(), ended.err.end(), [](char each) {
+        const auto byte = static_cast<unsigned char>(each);
+        return (byte < ' ' && each != '\n') || byte == 0x7f;
+    }));
+}
+
 TEST_CASE("every prefix of a program is refused, never a crash") {
     const test::Program program;
     const std::string whole = program("compile " + std::string(test::kToyGemm).substr(4)).out;
@@ -191,6 +203,8 @@ TEST_CASE("a run that passes its limit of cycles ends with 2") {
     const test::Program program;
     check_refused(program, std::string(test::kToyGemm) + " --max-cycles 100", {"cycles", "limit", "100"});
     check_refused(program, std::string(test::kToyGemm) + " --max-cycles 0", {"--max-cycles", "\"0\""});
+    check_refused(program, std::string(test::kToyGemm) + " --functional --max-cycles 3",
+                  {"--max-cycles", "statements"});
 }
 
 TEST_CASE("a place that cannot be written is named before the run") {
@@ -267,6 +281,24 @@ TEST_CASE("results that would destroy each other or an input are refused before 
     const std::string before = test::text_of(program.path("r/program.disa"));
     check_refused(program, "run r/program.disa --out r", {"--out", "r/program.disa", "(program)"});
     CHECK(test::text_of(program.path("r/program.disa")) == before);
+}
+
+TEST_CASE("a check of the order that would not end is given up") {
+    const test::Program program;
+    program.folder().write("endless.disa", R"(disa 1
+program "endless" chip "toy"
+node 0 "n" count 1 stride 1 layer 0
+region "a" hbm units 1 from 0 offset 0 bytes 128 holds 1 x 64 bf16 row_major input
+control "c" tile count 1 from 0 {
+  loop 281474976710656 {
+    issue tdma.0 "load" node 0 {
+      dma hbm(0)[0] -> tsram(self)[0] run 128
+    }
+  }
+}
+)");
+    check_refused(program, "run endless.disa --check-races",
+                  {"program endless", "4000000 instructions", "--check-races"});
 }
 
 TEST_CASE("a program that is too large to be one is refused unread") {
