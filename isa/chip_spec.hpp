@@ -59,6 +59,7 @@ struct TsramSpec {
     std::int64_t bank_bytes_per_cycle = 0;
     std::int64_t output_region_bytes = 0;  ///< pinned FP32 accumulator region at offset 0; a hardware limit
     std::int64_t latency_cycles = 0;
+    std::int64_t age_bound_cycles = 0;  ///< an engine that stalls so long goes before the others
 };
 
 struct CsramSpec {

@@ -91,14 +91,17 @@ template <class Visitor, class Chip>
 void describe_srams(Visitor& visit, Chip& chip) {
     auto& tsram = chip.tsram;
     visit({"tsram.bytes", "B", 4'096, kMaxSramBytes, "SRAM of a tile"}, tsram.bytes);
-    visit({"tsram.banks", "", 1, 4'096, "banks of a TSRAM"}, tsram.banks);
+    visit({"tsram.banks", "", 1, 64, "banks of a TSRAM"}, tsram.banks);
     visit({"tsram.bank_bytes_per_cycle", "B/cycle", 32, 4'096, "width of a bank"}, tsram.bank_bytes_per_cycle);
     visit({"tsram.output_region_bytes", "B", 4'096, kMaxSramBytes, "FP32 accumulators, pinned at offset 0"},
           tsram.output_region_bytes);
     visit({"tsram.latency_cycles", "cycles", 1, kMaxCycles, "access of a bank"}, tsram.latency_cycles);
+    visit({"tsram.age_bound_cycles", "cycles", 1, kMaxCycles,
+           "an engine that has stalled so long in a row for its banks goes before the others"},
+          tsram.age_bound_cycles);
     auto& csram = chip.csram;
     visit({"csram.bytes", "B", 4'096, kMaxSramBytes, "SRAM of a cluster"}, csram.bytes);
-    visit({"csram.banks", "", 1, 4'096, "banks of a CSRAM"}, csram.banks);
+    visit({"csram.banks", "", 1, 64, "banks of a CSRAM"}, csram.banks);
     visit({"csram.bank_bytes_per_cycle", "B/cycle", 32, 4'096, "width of a bank"}, csram.bank_bytes_per_cycle);
     visit({"csram.bytes_per_cycle", "B/cycle", 32, kMaxWidth, "reads and writes together"}, csram.bytes_per_cycle);
     visit({"csram.latency_cycles", "cycles", 1, kMaxCycles, "access of a bank; network hops extra"},

@@ -126,6 +126,15 @@ std::vector<Access> vector_accesses(const VectorMacro& macro, const VectorOperat
     return out.take();
 }
 
+}  // namespace
+
+std::vector<Access> step_accesses(const VectorOperand& operand, std::int64_t offset, const VectorStep& step,
+                                  std::int64_t rows, std::int64_t cols, std::int64_t unit) {
+    TsramAccesses out(unit);
+    operand_access(out, operand, offset, step, rows, cols);
+    return out.take();
+}
+
 std::vector<Access> reshape_accesses(const ReshapeMacro& macro, const ReshapeOperation& reshape, std::int64_t unit) {
     TsramAccesses out(unit);
     const auto side = [&](bool write, std::int64_t offset, std::int64_t stride, Format format, std::int64_t rows,
@@ -146,8 +155,6 @@ std::vector<Access> reshape_accesses(const ReshapeMacro& macro, const ReshapeOpe
          transposes ? reshape.rows : reshape.cols, macro.kind != ReshapeKind::unpack_blocks);
     return out.take();
 }
-
-}  // namespace
 
 std::vector<Access> Resolver::accesses(const Operation& operation, std::int64_t part) const {
     if (const auto* dma = std::get_if<DmaOperation>(&operation.body)) {

@@ -117,6 +117,14 @@ private:
 /// ` (byte 12 of region "a")`, or nothing if the program declares none there.
 [[nodiscard]] std::string region_at(const Program& program, Space space, std::int64_t unit, std::uint64_t offset);
 
+/// What a load or store of a vector program touches of its operand, at `offset`, in a pass over rows x cols elements.
+[[nodiscard]] std::vector<Access> step_accesses(const VectorOperand& operand, std::int64_t offset,
+                                                const VectorStep& step, std::int64_t rows, std::int64_t cols,
+                                                std::int64_t unit);
+/// What a reshape reads, then what it writes.
+[[nodiscard]] std::vector<Access> reshape_accesses(const ReshapeMacro& macro, const ReshapeOperation& reshape,
+                                                   std::int64_t unit);
+
 /// Bytes of a memory of this chip.
 [[nodiscard]] Bytes memory_bytes(const ChipSpec& chip, Space space);
 /// How many of them there are.

@@ -21,6 +21,7 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
       gnoc_("gnoc", spec),
       control_("control", context_, {isa::Level::chip, 0}, {}) {
     context_.tsram.resize(static_cast<std::size_t>(isa::tile_count(spec)));
+    context_.banks.resize(context_.tsram.size());
     if (reverse) {
         build_ports();
         build_clusters(reverse);
@@ -36,7 +37,15 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
         cluster_nocs.push_back(&cluster->noc());
         csram_ports.push_back(&cluster->csram().port());
     }
-    routes_ = std::make_unique<RouteTable>(spec, gnoc_, std::move(cluster_nocs), std::move(csram_ports));
+    std::vector<BankCalendar*> banks;
+    for (SramBanks* each : context_.banks) {
+        banks.push_back(&each->calendar());
+    }
+    for (const auto& cluster : clusters_) {
+        banks.push_back(&cluster->csram().banks());
+    }
+    routes_ =
+        std::make_unique<RouteTable>(spec, gnoc_, std::move(cluster_nocs), std::move(csram_ports), std::move(banks));
     transport_.connect(*routes_, *hbm_);
     context_.semaphores.initialise(program);
 }

@@ -26,6 +26,13 @@ public:
         }
     }
 
+    /// Of the present spell of being busy, so many cycles were stalls for banks.
+    void reassign(Cycle stalls, Cycle now) {
+        SLUICE_CHECK(state_ == code(State::busy) && stalls <= now - since_, "more stalls than busy cycles");
+        cycles_[code(WaitKind::bank_conflict)] += stalls;
+        since_ += stalls;
+    }
+
     [[nodiscard]] EngineAccount finish(const std::string& path, Cycle end) {
         SLUICE_CHECK(since_ <= end, path + " changed its state after the end of the run");
         cycles_[state_] += end - since_;

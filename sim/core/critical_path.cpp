@@ -18,6 +18,7 @@ std::string_view name(Resource resource) {
         case Resource::ttu: return "ttu";
         case Resource::tvp: return "tvp";
         case Resource::reshaper: return "reshaper";
+        case Resource::banks: return "banks";
         case Resource::fence: return "fence";
         case Resource::unrecorded: return "unrecorded";
     }
@@ -40,7 +41,11 @@ std::vector<CriticalSegment> PathLog::walk(Cause end) const {
     while (id != kNoRecord) {
         const Record& record = records_[id];
         SLUICE_CHECK(record.start <= position, "the critical path runs forward");
-        cycles[static_cast<std::size_t>(record.resource)] += position - record.start;
+        // Of a macro that is left in its middle, by a block row's signal, some of the stalls may come later.
+        const auto found = stalls_.find(id);
+        const Cycle stalls = found == stalls_.end() ? 0 : std::min(found->second, position - record.start);
+        cycles[static_cast<std::size_t>(Resource::banks)] += stalls;
+        cycles[static_cast<std::size_t>(record.resource)] += position - record.start - stalls;
         cycles[static_cast<std::size_t>(record.gap)] += record.start - record.cause_at;
         position = record.cause_at;
         id = record.cause;

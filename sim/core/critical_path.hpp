@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "isa/units.hpp"
@@ -14,8 +15,8 @@
 
 namespace sluice::sim {
 
-enum class Resource : std::uint8_t { control, semaphore, hbm, csram, noc, ttu, tvp, reshaper, fence, unrecorded };
-constexpr std::size_t kResourceCount = 10;
+enum class Resource : std::uint8_t { control, semaphore, hbm, csram, noc, ttu, tvp, reshaper, banks, fence, unrecorded };
+constexpr std::size_t kResourceCount = 11;
 [[nodiscard]] std::string_view name(Resource resource);
 
 using RecordId = std::uint32_t;
@@ -37,6 +38,13 @@ public:
         }
     }
 
+    /// So many cycles of the activity were stalls for banks.
+    void stalled(RecordId id, Cycle cycles) {
+        if (id != kNoRecord && cycles > 0) {
+            stalls_[id] = cycles;
+        }
+    }
+
     /// Longest first; they sum to end.at.
     [[nodiscard]] std::vector<CriticalSegment> walk(Cause end) const;
 
@@ -51,6 +59,7 @@ private:
         Resource gap;
     };
     std::deque<Record> records_;
+    std::unordered_map<RecordId, Cycle> stalls_;
 };
 
 }  // namespace sluice::sim

@@ -43,6 +43,9 @@ public:
         return {floor_cycle(start), ceil_cycle(free_)};
     }
 
+    /// What it leads to or comes from stands still for so many cycles, and so does the rest of the last packet.
+    void hold(Cycle cycles) { free_ += cycles * width_; }
+
     /// The cycle in which the next packet could start.
     [[nodiscard]] Cycle free_cycle() const { return floor_cycle(free_); }
     /// Cycles that `bytes` need at full width.

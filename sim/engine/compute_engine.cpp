@@ -5,9 +5,21 @@
 
 namespace sluice::sim {
 
+namespace {
+
+BankClient client_of(Resource engine) {
+    switch (engine) {
+        case Resource::ttu: return BankClient::ttu;
+        case Resource::tvp: return BankClient::tvp;
+        default: return BankClient::reshaper;
+    }
+}
+
+}  // namespace
+
 ComputeEngine::ComputeEngine(const sc_core::sc_module_name& name, EngineContext& context, Location location,
                              Resource resource, std::int64_t contexts)
-    : sc_module(name), context_(context), location_(location), resource_(resource) {
+    : sc_module(name), context_(context), location_(location), resource_(resource), client_(client_of(resource)) {
     const std::string path = this->name();
     const auto count = static_cast<std::size_t>(std::max<std::int64_t>(contexts, 1));
     for (std::size_t i = 0; i < count; ++i) {
@@ -66,24 +78,49 @@ void ComputeEngine::start(std::size_t i) {
     running_lane_ = i;
     task->start = now;
     lanes_[i].enter(LaneAccount::State::busy);
-    const std::int64_t rows_before_last = task->rows - 1;
-    if (rows_before_last > 0) {
-        context_.scheduler.at(now + task->first_row, Phase::arrive, *this, kRow, 0);
-    }
-    context_.scheduler.at(now + task->cycles, Phase::arrive, *this, kDone);
+    banks().start(client_, task->streams, task->cycles, now);
+    rows_done_ = 0;
+    wait_for(task->rows > 1 ? task->first_row : task->cycles);
 }
 
-void ComputeEngine::finish_row(std::int64_t row) {
+SramBanks& ComputeEngine::banks() const {
+    return *context_.banks[location_.unit];
+}
+
+/// Looks again when the macro's clock can be there at the earliest.
+void ComputeEngine::wait_for(Cycle clock) {
+    awaited_ = clock;
+    const Cycle left = clock - banks().clock(client_);
+    // At the end of its clock, lines may still wait for their banks.
+    context_.scheduler.after(left == 0 ? 1 : left, Phase::arrive, *this, kLook);
+}
+
+void ComputeEngine::look() {
+    banks().advance(context_.scheduler.now());
+    const bool last = awaited_ == running_->cycles;
+    if (last ? !banks().finished(client_) : banks().clock(client_) < awaited_) {
+        wait_for(awaited_);
+    } else if (last) {
+        done();
+    } else {
+        finish_row();
+    }
+}
+
+void ComputeEngine::finish_row() {
     const Cycle now = context_.scheduler.now();
     context_.semaphores.signal(location_, running_->row_signal, {running_->record, now}, running_->where);
-    if (row + 2 < running_->rows) {
-        context_.scheduler.after(running_->row_cycles, Phase::arrive, *this, kRow, static_cast<std::uint64_t>(row + 1));
-    }
+    ++rows_done_;
+    wait_for(rows_done_ + 1 < running_->rows ? awaited_ + running_->row_cycles : running_->cycles);
 }
 
 void ComputeEngine::done() {
     Task* task = running_;
     const Cycle now = context_.scheduler.now();
+    const Cycle stalls = banks().stalls(client_);
+    banks().end(client_);
+    lanes_[running_lane_].reassign(stalls);
+    context_.path.stalled(task->record, stalls);
     const Cause cause{task->record, now};
     if (task->rows > 0) {
         context_.semaphores.signal(location_, task->row_signal, cause, task->where);
@@ -109,14 +146,13 @@ void ComputeEngine::done() {
     request_arbitration();
 }
 
-void ComputeEngine::on_event(std::uint32_t kind, std::uint64_t payload) {
+void ComputeEngine::on_event(std::uint32_t kind, std::uint64_t /*payload*/) {
     switch (kind) {
         case kArbitrate:
             arbitration_pending_ = false;
             arbitrate();
             return;
-        case kRow: finish_row(static_cast<std::int64_t>(payload)); return;
-        case kDone: done(); return;
+        case kLook: look(); return;
     }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An engine whose macros take a time known at issue: TTU, TVP and reshaper. Its contexts share one array: one macro at
-// a time, the one that has been ready longest first, the lower context of those that tie. A macro is ready when its
-// waits are taken; it ends, and signals, after its cycles; the next may start in the same cycle. One event per macro,
-// and one per block row that signals.
+// An engine whose macros take a time known at issue, and what conflicts for banks add to it: TTU, TVP and reshaper. Its
+// contexts share one array: one macro at a time, the one that has been ready longest first, the lower context of those
+// that tie. A macro is ready when its waits are taken; it ends, and signals, after its cycles; the next may start in
+// the same cycle. One event per macro, one per block row that signals, and a few more while banks hold it up: the
+// engine asks again when the macro's clock could be there at the earliest.
 #include <algorithm>
 #include <deque>
 #include <systemc>
@@ -28,7 +29,7 @@ public:
     void on_event(std::uint32_t kind, std::uint64_t payload) override;
 
 private:
-    enum Kind : std::uint32_t { kArbitrate, kRow, kDone };
+    enum Kind : std::uint32_t { kArbitrate, kLook };
     struct Ready {
         Task* task = nullptr;
         Cycle since = 0;
@@ -36,7 +37,10 @@ private:
 
     void arbitrate();
     void start(std::size_t lane);
-    void finish_row(std::int64_t row);
+    [[nodiscard]] SramBanks& banks() const;
+    void look();
+    void wait_for(Cycle clock);
+    void finish_row();
     void done();
     void request_arbitration();
 
@@ -47,6 +51,9 @@ private:
     std::vector<Ready> ready_;
     Task* running_ = nullptr;
     std::size_t running_lane_ = 0;
+    BankClient client_;
+    std::int64_t rows_done_ = 0;
+    Cycle awaited_ = 0;  ///< on the macro's clock
     Cause array_free_;
     bool arbitration_pending_ = false;
     Cycle busy_cycles_ = 0;

@@ -9,6 +9,7 @@
 #include "isa/program.hpp"
 #include "sim/core/ledger.hpp"
 #include "sim/core/scheduler.hpp"
+#include "sim/core/sram_banks.hpp"
 #include "sim/core/transfer.hpp"
 #include "sim/engine/task.hpp"
 
@@ -47,6 +48,7 @@ struct EngineContext {
     PathLog path;
     TaskPool tasks;
     std::vector<TsramTraffic*> tsram;  ///< by tile
+    std::vector<SramBanks*> banks;     ///< of the TSRAMs, by tile
     std::unordered_map<std::string, const isa::VectorProgram*> vector_programs;
     std::unordered_map<std::string, const isa::IndexTable*> tables;
     Cause end;

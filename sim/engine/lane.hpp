@@ -52,6 +52,8 @@ public:
     void enter(State state) {
         account_.enter(state, context_.scheduler.now());
     }
+    /// So many of the busy cycles until now were stalls for banks.
+    void reassign(Cycle stalls) { account_.reassign(stalls, context_.scheduler.now()); }
     /// To the state of a lane whose engine does nothing for it: waiting for semaphores, for its control, or idle.
     void rest();
     void control_started() { control_running_ = true; }

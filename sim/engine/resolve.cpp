@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "isa/errors.hpp"
+#include "sim/engine/streams.hpp"
 #include "sim/engine/timing.hpp"
 
 namespace sluice::sim {
@@ -98,6 +99,9 @@ void Resolver::operator()(const isa::TensorMacro& macro) {
         task.rows = mb;
         task.row_signal = resolve_signal(*macro.row_signal, env, where, context);
     }
+    task.streams =
+        tensor_streams(macro, {mb, nb, kb, value(macro.a_offset), value(macro.b_offset), value(macro.c_offset), {}},
+                       timing, context.chip.ttu);
     operate(macro, mb * nb, mb * nb * kb);
 }
 
@@ -112,6 +116,11 @@ void Resolver::operator()(const isa::VectorMacro& macro) {
         within(value(entry.offset), value(entry.offset) + 1, tsram_bytes(), "vector operand");
     }
     task.cycles = std::max<Cycle>(vector_cycles(*it->second, rows, cols, context.chip.tvp), 1);
+    isa::VectorOperation operation{it->second, rows, cols, {}, 0};
+    for (const isa::VectorOperand& entry : macro.operands) {
+        operation.offsets.push_back(value(entry.offset));
+    }
+    task.streams = vector_streams(macro, operation, context.chip.tvp);
     task.resource = Resource::tvp;
     const VectorWork work = vector_work(*it->second, rows, cols);
     task.tsram = {0, work.read, work.written};
@@ -126,6 +135,8 @@ void Resolver::operator()(const isa::ReshapeMacro& macro) {
     within(value(macro.src_offset), value(macro.src_offset) + 1, tsram_bytes(), "source");
     within(value(macro.dst_offset), value(macro.dst_offset) + 1, tsram_bytes(), "destination");
     task.cycles = reshape_cycles(rows, cols, macro.src_format, macro.dst_format, context.chip.reshaper);
+    task.streams = reshape_streams(macro, {rows, cols, value(macro.src_offset), value(macro.dst_offset)}, task.cycles,
+                                   context.chip.reshaper);
     task.resource = Resource::reshaper;
     const auto row_count = static_cast<Bytes>(rows);
     task.tsram = {0, row_count * isa::row_bytes(macro.src_format, cols),

@@ -8,6 +8,7 @@
 #include "isa/program.hpp"
 #include "sim/core/critical_path.hpp"
 #include "sim/core/ledger.hpp"
+#include "sim/core/sram_banks.hpp"
 #include "sim/core/transfer.hpp"
 #include "sim/engine/semaphore_file.hpp"
 
@@ -67,6 +68,7 @@ struct Task : Transfer {
     Resource resource = Resource::fence;
     EnergyList energy;
     TsramTraffic tsram;
+    std::vector<LineStream> streams;  ///< what it asks of the banks
 
     // DMA.
     DmaWalk walk;

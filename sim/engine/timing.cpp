@@ -51,30 +51,6 @@ std::int64_t memory_bytes(const isa::VectorStep& step, std::int64_t rows, std::i
     return e.rows * static_cast<std::int64_t>(isa::row_bytes(step.format, e.cols));
 }
 
-Cycle pass_cycles(const isa::VectorPass& pass, std::int64_t rows, std::int64_t cols, const isa::TvpSpec& tvp) {
-    std::int64_t pass_slots = 0;
-    std::int64_t store_cycles = 0;
-    std::vector<std::int64_t> loads;
-    bool reduces = false;
-    for (const isa::VectorStep& step : pass.steps) {
-        pass_slots += slots(step, tvp);
-        reduces = reduces || is_reduction(step.op);
-        if (is_load(step.op)) {
-            loads.push_back(ceil_div(memory_bytes(step, rows, cols), tvp.port_bytes_per_cycle));
-        } else if (is_store(step.op)) {
-            store_cycles += ceil_div(memory_bytes(step, rows, cols), tvp.port_bytes_per_cycle);
-        }
-    }
-    std::sort(loads.rbegin(), loads.rend());
-    std::vector<std::int64_t> ports(static_cast<std::size_t>(std::max<std::int64_t>(tvp.read_ports, 1)), 0);
-    for (const std::int64_t load : loads) {
-        *std::min_element(ports.begin(), ports.end()) += load;
-    }
-    const std::int64_t issue = ceil_div(ceil_div(rows * cols, tvp.lanes_32b) * pass_slots, tvp.issue_slots);
-    const std::int64_t memory = std::max(*std::max_element(ports.begin(), ports.end()), store_cycles);
-    return static_cast<Cycle>(std::max(issue, memory) + tvp.pipeline_latency_cycles * (reduces ? 2 : 1));
-}
-
 }  // namespace
 
 TensorTiming tensor_timing(std::int64_t mb, std::int64_t nb, std::int64_t kb, isa::Format a, isa::Format b,
@@ -95,10 +71,36 @@ TensorTiming tensor_timing(std::int64_t mb, std::int64_t nb, std::int64_t kb, is
     return timing;
 }
 
+PassTiming pass_timing(const isa::VectorPass& pass, std::int64_t rows, std::int64_t cols, const isa::TvpSpec& tvp) {
+    cols = pass.per_row ? 1 : cols;
+    std::int64_t pass_slots = 0;
+    std::int64_t store_cycles = 0;
+    std::vector<std::int64_t> loads;
+    bool reduces = false;
+    for (const isa::VectorStep& step : pass.steps) {
+        pass_slots += slots(step, tvp);
+        reduces = reduces || is_reduction(step.op);
+        if (is_load(step.op)) {
+            loads.push_back(ceil_div(memory_bytes(step, rows, cols), tvp.port_bytes_per_cycle));
+        } else if (is_store(step.op)) {
+            store_cycles += ceil_div(memory_bytes(step, rows, cols), tvp.port_bytes_per_cycle);
+        }
+    }
+    std::sort(loads.rbegin(), loads.rend());
+    std::vector<std::int64_t> ports(static_cast<std::size_t>(std::max<std::int64_t>(tvp.read_ports, 1)), 0);
+    for (const std::int64_t load : loads) {
+        *std::min_element(ports.begin(), ports.end()) += load;
+    }
+    const std::int64_t issue = ceil_div(ceil_div(rows * cols, tvp.lanes_32b) * pass_slots, tvp.issue_slots);
+    const std::int64_t memory = std::max(*std::max_element(ports.begin(), ports.end()), store_cycles);
+    const auto work = static_cast<Cycle>(std::max(issue, memory));
+    return {work, work + static_cast<Cycle>(tvp.pipeline_latency_cycles) * (reduces ? 2 : 1)};
+}
+
 Cycle vector_cycles(const isa::VectorProgram& program, std::int64_t rows, std::int64_t cols, const isa::TvpSpec& tvp) {
     Cycle total = 0;
     for (const isa::VectorPass& pass : program.passes) {
-        total += pass_cycles(pass, rows, pass.per_row ? 1 : cols, tvp);
+        total += pass_timing(pass, rows, cols, tvp).total;
     }
     return total;
 }

@@ -22,12 +22,22 @@ struct TensorTiming {
 [[nodiscard]] TensorTiming tensor_timing(std::int64_t mb, std::int64_t nb, std::int64_t kb, isa::Format a,
                                          isa::Format b, bool accumulate, const isa::TtuSpec& ttu);
 
+/// A pass of a vector program: its loads arrive over the first `work` cycles, its stores leave over `work` cycles from
+/// the pipeline's latency on.
+struct PassTiming {
+    Cycle work = 0;
+    Cycle total = 0;
+};
+
 /// Passes one after the other. A pass takes the longest of: its lane operations on the FP32 lanes at `issue_slots` per
 /// lane and cycle; its loads, spread over the read ports longest first; its stores on the write port; plus one pipeline
 /// latency, and another if the pass holds a reduction. Loads, stores and constants take no slot, but a store that
 /// converts takes one; exp, reciprocal and rsqrt take `transcendental_slots`; everything else one.
 [[nodiscard]] Cycle vector_cycles(const isa::VectorProgram& program, std::int64_t rows, std::int64_t cols,
                                   const isa::TvpSpec& tvp);
+
+[[nodiscard]] PassTiming pass_timing(const isa::VectorPass& pass, std::int64_t rows, std::int64_t cols,
+                                     const isa::TvpSpec& tvp);
 
 /// Elements at the lane count of the wider format, plus the latency.
 [[nodiscard]] Cycle reshape_cycles(std::int64_t rows, std::int64_t cols, isa::Format src, isa::Format dst,

@@ -10,11 +10,12 @@
 namespace sluice::sim {
 
 RouteTable::RouteTable(const isa::ChipSpec& chip, Gnoc& gnoc, std::vector<ClusterNoc*> cluster_nocs,
-                       std::vector<FifoServer*> csram_ports)
+                       std::vector<FifoServer*> csram_ports, std::vector<BankCalendar*> banks)
     : chip_(chip),
       gnoc_(gnoc),
       cluster_nocs_(std::move(cluster_nocs)),
       csram_ports_(std::move(csram_ports)),
+      banks_(std::move(banks)),
       tiles_(static_cast<std::size_t>(isa::tile_count(chip))),
       clusters_(static_cast<std::size_t>(chip.soc.clusters)),
       stacks_(static_cast<std::size_t>(chip.hbm.stacks)),
@@ -30,20 +31,29 @@ MeshPosition RouteTable::position(Endpoint e) const {
 
 RouteTable::Step RouteTable::source_step(Endpoint from) const {
     if (is_tile(from)) {
-        return {&cluster_nocs_[cluster_of(from)]->egress(from % tiles_per_cluster_), 0};
+        return {.server = &cluster_nocs_[cluster_of(from)]->egress(from % tiles_per_cluster_), .banks = banks_[from]};
     }
     if (in_cluster(from)) {
-        return {csram_ports_[cluster_of(from)], 0, chip_.csram.latency_cycles, ByteKind::source};
+        return {.server = csram_ports_[cluster_of(from)],
+                .memory_latency = chip_.csram.latency_cycles,
+                .bytes = ByteKind::source,
+                .banks = banks_[from]};
     }
-    return {&gnoc_.stack_port(from - tiles_ - clusters_).out, 0};
+    return {.server = &gnoc_.stack_port(from - tiles_ - clusters_).out};
 }
 
 RouteTable::Step RouteTable::sram_step(Endpoint to) const {
     if (is_tile(to)) {
-        return {&cluster_nocs_[cluster_of(to)]->ingress(to % tiles_per_cluster_), 0, chip_.tsram.latency_cycles,
-                ByteKind::wire, RouteEnd::sram};
+        return {.server = &cluster_nocs_[cluster_of(to)]->ingress(to % tiles_per_cluster_),
+                .memory_latency = chip_.tsram.latency_cycles,
+                .end = RouteEnd::sram,
+                .banks = banks_[to]};
     }
-    return {csram_ports_[cluster_of(to)], 0, chip_.csram.latency_cycles, ByteKind::destination, RouteEnd::sram};
+    return {.server = csram_ports_[cluster_of(to)],
+            .memory_latency = chip_.csram.latency_cycles,
+            .bytes = ByteKind::destination,
+            .end = RouteEnd::sram,
+            .banks = banks_[to]};
 }
 
 void RouteTable::append_mesh_way(Endpoint from, Endpoint to, std::vector<Step>& steps) const {
@@ -134,6 +144,7 @@ std::uint32_t RouteTable::build(const std::vector<std::vector<Step>>& ways) {
                 next = static_cast<std::uint32_t>(nodes.size());
                 RouteNode node;
                 node.server = step.server;
+                node.banks = step.banks;
                 node.latency = static_cast<std::uint32_t>(step.wire_latency + step.memory_latency);
                 node.bytes = step.bytes;
                 node.end = step.end;

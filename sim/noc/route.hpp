@@ -14,6 +14,7 @@
 #include "isa/chip_spec.hpp"
 #include "sim/core/endpoint.hpp"
 #include "sim/core/fifo_server.hpp"
+#include "sim/core/sram_banks.hpp"
 #include "sim/core/transfer.hpp"
 #include "sim/noc/cluster_noc.hpp"
 #include "sim/noc/gnoc.hpp"
@@ -27,7 +28,8 @@ enum class RouteEnd : std::uint8_t { none, sram, hbm };
 struct RouteNode {
     static constexpr std::uint32_t kNone = ~std::uint32_t{0};
     FifoServer* server = nullptr;
-    std::uint32_t latency = 0;  ///< after crossing, to the next resource or until the data are in memory
+    BankCalendar* banks = nullptr;  ///< of the SRAM whose port this is
+    std::uint32_t latency = 0;      ///< after crossing, to the next resource or until the data are in memory
     std::uint32_t first_child = kNone;
     std::uint32_t next_sibling = kNone;
     ByteKind bytes = ByteKind::wire;
@@ -45,8 +47,9 @@ struct Route {
 
 class RouteTable {
 public:
+    /// `banks`: of the SRAMs, by endpoint (tiles, then clusters).
     RouteTable(const isa::ChipSpec& chip, Gnoc& gnoc, std::vector<ClusterNoc*> cluster_nocs,
-               std::vector<FifoServer*> csram_ports);
+               std::vector<FifoServer*> csram_ports, std::vector<BankCalendar*> banks);
 
     [[nodiscard]] Endpoint tile(std::size_t i) const { return static_cast<Endpoint>(i); }
     [[nodiscard]] Endpoint csram(std::size_t i) const { return static_cast<Endpoint>(tiles_ + i); }
@@ -68,11 +71,12 @@ public:
 private:
     static constexpr std::uint32_t kUnbuilt = ~std::uint32_t{0};
     struct Step {
-        FifoServer* server;
-        std::int64_t wire_latency;
+        FifoServer* server = nullptr;
+        std::int64_t wire_latency = 0;
         std::int64_t memory_latency = 0;
         ByteKind bytes = ByteKind::wire;
         RouteEnd end = RouteEnd::none;
+        BankCalendar* banks = nullptr;
         std::uint32_t gnoc_links = 0, gnoc_routers = 0, cnoc_crossings = 0;
     };
     struct Feeder {
@@ -96,6 +100,7 @@ private:
     Gnoc& gnoc_;
     std::vector<ClusterNoc*> cluster_nocs_;
     std::vector<FifoServer*> csram_ports_;
+    std::vector<BankCalendar*> banks_;
     std::size_t tiles_, clusters_, stacks_, tiles_per_cluster_;
     std::vector<Route> routes_;
     std::vector<RouteNode> nodes_;  ///< of all routes

@@ -77,7 +77,12 @@ void Transport::at_source(PacketId id) {
 void Transport::cross(PacketId id, std::uint32_t index, Cycle ready) {
     Packet& packet = packets_[id];
     const RouteNode& node = routes_->node(index);
-    const Crossing crossing = node.server->reserve(ready, bytes_of(packet, node.bytes));
+    Crossing crossing = node.server->reserve(ready, bytes_of(packet, node.bytes));
+    if (node.banks != nullptr) {
+        const Cycle held = pass_banks(packet, node, crossing.head);
+        node.server->hold(held);
+        crossing.tail += held;
+    }
     if (node.csram) {
         packet.transfer->csram_cycles += crossing.tail - ready + node.latency;
     }
@@ -100,6 +105,21 @@ void Transport::cross(PacketId id, std::uint32_t index, Cycle ready) {
             scheduler_.at(next_ready, Phase::arrive, *this, kEnter, std::uint64_t{child} << 32 | id);
         }
     }
+}
+
+/// A port passes a packet's lines to or from the banks of its SRAM. A TSRAM's are read a latency ahead.
+Cycle Transport::pass_banks(const Packet& packet, const RouteNode& node, Cycle head) {
+    const bool written = node.end == RouteEnd::sram;
+    const std::uint64_t bytes = written ? packet.dst_bytes : packet.src_bytes;
+    if (bytes == 0) {
+        return 0;
+    }
+    const std::uint64_t carried = bytes_of(packet, node.bytes);
+    const std::uint64_t width = std::max<std::uint64_t>(node.server->width() * bytes / carried, 1);
+    const Cycle lead = written || node.csram ? 0 : tsram_latency_;
+    return node.banks->reserve(written ? BankClient::written : BankClient::read,
+                               written ? packet.dst_offset : packet.src_offset, bytes, head - lead, width,
+                               scheduler_.now());
 }
 
 void Transport::land(PacketId id, Cycle cycle) {

@@ -8,6 +8,8 @@
 // hold whole packets. One event per contended resource; a resource that only one other one feeds is booked along with
 // it.
 //
+// An SRAM's port is held up while a line of its packet needs a bank that another port has taken (core/sram_banks.hpp).
+//
 // Reads: a request travels to the source on the control plane, the data come back with contention. Writes: the
 // data go out with contention. A TSRAM or CSRAM has a packet one memory latency after its last byte crossed the port;
 // HBM when its last burst is written.
@@ -55,6 +57,7 @@ private:
     [[nodiscard]] Endpoint endpoint(const TransferEnd& end, const HbmPlace& place) const;
     void at_source(PacketId id);
     void cross(PacketId id, std::uint32_t node, Cycle ready);
+    [[nodiscard]] Cycle pass_banks(const Packet& packet, const RouteNode& node, Cycle head);
     void land(PacketId id, Cycle cycle);
 
     Scheduler& scheduler_;

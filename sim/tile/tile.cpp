@@ -11,13 +11,14 @@ Location at(std::uint32_t tile) {
 
 Tile::Tile(const sc_core::sc_module_name& name, EngineContext& context, std::uint32_t number)
     : sc_module(name),
-      tsram_("tsram"),
+      tsram_("tsram", context.chip.tsram),
       tdma_("tdma", context, at(number), context.chip.tdma),
       ttu_("ttu", context, at(number), Resource::ttu, context.chip.ttu.contexts),
       tvp_("tvp", context, at(number), Resource::tvp, context.chip.tvp.contexts),
       reshaper_("reshaper", context, at(number), Resource::reshaper, 0),
       control_("control", context, at(number), lane_set()) {
     context.tsram[number] = &tsram_.traffic();
+    context.banks[number] = &tsram_.banks();
 }
 
 LaneSet Tile::lane_set() {

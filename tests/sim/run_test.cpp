@@ -199,10 +199,24 @@ TEST_CASE("the same inputs give the same result, and the order of construction c
     CHECK(fingerprint(sim::run(chip, p, options)) == first);
 }
 
+/// Runs of A begin at bank 0, those of B half a turn (2 KiB) away, and both go round at one pace: they never meet, and
+/// what C asks for fits between them. So the macro takes its closed form.
+void lay_out(isa::TensorMacro& tensor, std::int64_t block) {
+    const std::int64_t nb = tensor.nb.evaluate({});
+    const std::int64_t kb = tensor.kb.evaluate({});
+    constexpr std::int64_t kTurn = 32 * 128;
+    tensor.a_offset = 131072, tensor.b_offset = 262144 + kTurn / 2;
+    tensor.a_stride_k = tensor.b_stride_k = block;
+    tensor.a_stride_m = tensor.b_stride_n = ceil_div(kb * block, kTurn) * kTurn;
+    tensor.c_stride_n = isa::kAccumulatorBlockBytes;
+    tensor.c_stride_m = nb * isa::kAccumulatorBlockBytes;
+}
+
 TEST_CASE("a lone tensor macro takes its closed form, and block rows signal as they finish") {
     const isa::ChipSpec chip = toy();
     isa::TensorMacro tensor;
     tensor.mb = 3, tensor.nb = 2, tensor.kb = 8;
+    lay_out(tensor, 544);
     tensor.a_format = tensor.b_format = isa::Format::mxfp4;
     tensor.row_signal = own_sem(0);
     const sim::TensorTiming timing =
@@ -234,8 +248,10 @@ TEST_CASE("two contexts share the array, one macro at a time, without a gap") {
     const isa::ChipSpec chip = toy();
     isa::ReshapeMacro reshape;
     reshape.rows = 64, reshape.cols = 512;
+    reshape.src_stride = 1024, reshape.dst_stride = 16 * 2048, reshape.dst_offset = 64 * 1024;
     isa::TensorMacro tensor;
     tensor.mb = 4, tensor.nb = 4, tensor.kb = 8;
+    lay_out(tensor, 1056);
     tensor.a_format = tensor.b_format = isa::Format::mxfp8;
     const Cycle macro = sim::tensor_timing(4, 4, 8, isa::Format::mxfp8, isa::Format::mxfp8, false, chip.ttu).total;
     const isa::QueueId other{isa::Engine::ttu, 1};

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 
 #include "sim/mem/sram.hpp"
 #include "sim/noc/control_plane.hpp"
@@ -63,7 +64,14 @@ struct Bench final : sim::EventTarget, sim::PacketOwner {
             nocs.push_back(cluster_nocs.back().get());
             ports.push_back(&csrams.back()->port());
         }
-        routes = std::make_unique<sim::RouteTable>(chip, gnoc, nocs, ports);
+        for (std::int64_t t = 0; t < isa::tile_count(chip); ++t) {
+            tsrams.push_back(std::make_unique<sim::Tsram>(("tsram" + std::to_string(t)).c_str(), chip.tsram));
+            banks.push_back(&tsrams.back()->banks().calendar());
+        }
+        for (const auto& csram : csrams) {
+            banks.push_back(&csram->banks());
+        }
+        routes = std::make_unique<sim::RouteTable>(chip, gnoc, nocs, ports, banks);
         transport.connect(*routes, hbm);
     }
     void run(std::vector<Shot>& traffic) {
@@ -96,6 +104,8 @@ struct Bench final : sim::EventTarget, sim::PacketOwner {
     FixedHbm hbm;
     std::vector<std::unique_ptr<sim::ClusterNoc>> cluster_nocs;
     std::vector<std::unique_ptr<sim::Csram>> csrams;
+    std::vector<std::unique_ptr<sim::Tsram>> tsrams;
+    std::vector<sim::BankCalendar*> banks;
     std::unique_ptr<sim::RouteTable> routes;
     std::vector<Shot>* shots = nullptr;
 };
@@ -203,6 +213,7 @@ private:
             }
             row.last = cycle;
         }
+        hold(row, pass_banks(s, node, head));
         const Cycle tail = row.last + 1;
         if (node.end == sim::RouteEnd::sram) {
             landed_[i] = std::max(landed_[i], tail + node.latency);
@@ -226,7 +237,43 @@ private:
         }
     }
 
+    /// What has crossed last stays in its place of a cycle, `held` cycles later; nothing crosses before.
+    static void hold(Row& row, Cycle held) {
+        const std::uint32_t used = row.used[row.last];
+        row.used.resize(row.last + held + 1, 0);
+        for (Cycle i = 0; i < held; ++i) {
+            row.used[row.last++] = ~std::uint32_t{0} >> 1;
+        }
+        row.used[row.last] = used;
+    }
+    /// Line after line, each not before the one in front of it by more than the width lets it be.
+    Cycle pass_banks(const Shot& s, const sim::RouteNode& node, Cycle head) {
+        if (node.banks == nullptr) {
+            return 0;
+        }
+        const bool written = node.end == sim::RouteEnd::sram;
+        const auto& chip = bench_.chip;
+        const std::uint64_t line_bytes =
+            static_cast<std::uint64_t>(node.csram ? chip.csram.bank_bytes_per_cycle : chip.tsram.bank_bytes_per_cycle);
+        const auto banks = static_cast<std::uint64_t>(node.csram ? chip.csram.banks : chip.tsram.banks);
+        const std::uint64_t offset = written ? s.dst_offset : s.src_offset;
+        // A TSRAM is read a latency before its bytes cross the port.
+        head -= written || node.csram ? 0 : static_cast<Cycle>(chip.tsram.latency_cycles);
+        Cycle held = 0;
+        for (std::uint64_t byte = 0; byte < s.bytes; ++byte) {
+            if (byte > 0 && (offset + byte) % line_bytes != 0) {
+                continue;
+            }
+            const std::uint64_t bank = (offset + byte) / line_bytes % banks;
+            while (!taken_.emplace(node.banks, head + byte / node.server->width() + held, bank).second) {
+                ++held;
+            }
+        }
+        return held;
+    }
+
     Bench& bench_;
+    std::set<std::tuple<const sim::BankCalendar*, Cycle, std::uint64_t>> taken_;
     const std::vector<Shot>* shots_ = nullptr;
     std::vector<Cycle> landed_;
     std::map<Key, Step> steps_;
@@ -258,8 +305,11 @@ std::vector<Shot> random_traffic(std::mt19937_64& random, const Bench& bench, st
         s.transfer.src = random_end(random, chip);
         s.transfer.dst = random_end(random, chip);
         const auto stacks = static_cast<std::uint64_t>(chip.hbm.stacks);
-        s.src_offset = random() % stacks * FixedHbm::kStackBytes;
-        s.dst_offset = random() % stacks * FixedHbm::kStackBytes;
+        const auto offset = [&](const sim::TransferEnd& end) {
+            return end.space == isa::Space::hbm ? random() % stacks * FixedHbm::kStackBytes : random() % (1U << 20);
+        };
+        s.src_offset = offset(s.transfer.src);
+        s.dst_offset = offset(s.transfer.dst);
         s.bytes = static_cast<std::uint32_t>(random() % 3 == 0 ? 1 + random() % 1024 : 1024);
         if (s.transfer.dst.space == isa::Space::tsram && random() % 3 == 0) {
             const auto tiles = static_cast<std::uint32_t>(chip.soc.tiles_per_cluster);
