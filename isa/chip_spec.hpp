@@ -97,6 +97,9 @@ struct SemaphoreSpec {
 
 struct NocSpec {
     std::int64_t packet_bytes = 0;
+    std::int64_t buffer_packets = 0;             ///< in front of a resource, beyond what is on its way there
+    std::int64_t landing_packets = 0;            ///< the same in front of an SRAM
+    std::int64_t sram_first = 0;                 ///< 1: transfers between SRAMs pass waiting ones of the HBM
     std::int64_t tile_port_bytes_per_cycle = 0;  ///< crossbar port of a tile, each direction
     std::int64_t tile_mesh_bytes_per_cycle = 0;  ///< link of the 1-D tile mesh, each direction
     std::int64_t cluster_port_bytes_per_cycle = 0;

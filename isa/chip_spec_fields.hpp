@@ -146,6 +146,13 @@ template <class Visitor, class Chip>
 void describe_networks(Visitor& visit, Chip& chip) {
     auto& noc = chip.noc;
     visit({"noc.packet_bytes", "B", 32, kMaxPacket, "unit of transport; equals hbm.granule_bytes"}, noc.packet_bytes);
+    visit(
+        {"noc.buffer_packets", "packets", 1, kMaxWidth, "room in front of a resource beyond what is on its way there"},
+        noc.buffer_packets);
+    visit({"noc.landing_packets", "packets", 1, kMaxWidth, "the same in front of an SRAM, where packets land"},
+          noc.landing_packets);
+    visit({"noc.sram_first", "", 0, 1, "1: transfers between SRAMs pass waiting ones of the HBM; 0: first come"},
+          noc.sram_first);
     visit({"noc.tile_port_bytes_per_cycle", "B/cycle", 1, kMaxWidth, "crossbar port of a tile, each direction"},
           noc.tile_port_bytes_per_cycle);
     visit({"noc.tile_mesh_bytes_per_cycle", "B/cycle", 1, kMaxWidth, "link of the tile mesh, each direction"},

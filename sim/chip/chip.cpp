@@ -32,7 +32,7 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
         build_ports();
     }
     std::vector<ClusterNoc*> cluster_nocs;
-    std::vector<FifoServer*> csram_ports;
+    std::vector<Link*> csram_ports;
     for (const auto& cluster : clusters_) {
         cluster_nocs.push_back(&cluster->noc());
         csram_ports.push_back(&cluster->csram().port());
@@ -153,6 +153,7 @@ void Chip::check_conserved(Cycle end) const {
     const Transport::Carried& carried = transport_.carried();
     require_conserved("networks", "bytes", carried.bytes, carried.landed_bytes);
     require_conserved("chip.gnoc", "bytes over links", carried.gnoc_link_bytes, gnoc_.link_bytes());
+    routes_->check_conserved();
     require_conserved("chip.control_plane", "messages", control_plane_.under_way(), 0);
     for (const auto& cluster : clusters_) {
         cluster->check_conserved(end);

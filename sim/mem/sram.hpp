@@ -8,7 +8,7 @@
 #include <systemc>
 
 #include "isa/chip_spec.hpp"
-#include "sim/core/fifo_server.hpp"
+#include "sim/core/link.hpp"
 #include "sim/core/sram_banks.hpp"
 #include "sim/core/stats.hpp"
 #include "sim/core/transfer.hpp"
@@ -59,7 +59,7 @@ public:
           port_(std::string(this->name()) + ".port", spec.bytes_per_cycle),
           banks_({static_cast<std::uint32_t>(spec.banks), static_cast<std::uint32_t>(spec.bank_bytes_per_cycle), 1}) {}
 
-    [[nodiscard]] FifoServer& port() { return port_; }
+    [[nodiscard]] Link& port() { return port_; }
     [[nodiscard]] BankCalendar& banks() { return banks_; }
     void report(StatSheet& sheet) const {
         sheet.server(port_);
@@ -67,7 +67,7 @@ public:
     }
 
 private:
-    FifoServer port_;
+    Link port_;
     BankCalendar banks_;
 };
 

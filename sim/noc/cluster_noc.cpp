@@ -24,8 +24,8 @@ std::size_t ClusterNoc::slot(std::size_t tile) const {
     return tile < first_disabled_ ? tile : tile + disabled_;
 }
 
-std::vector<FifoServer*> ClusterNoc::links(std::size_t from, std::size_t to) {
-    std::vector<FifoServer*> result;
+std::vector<Link*> ClusterNoc::links(std::size_t from, std::size_t to) {
+    std::vector<Link*> result;
     const std::size_t last = slot(to);
     for (std::size_t at = slot(from); at < last; ++at) {
         result.push_back(&up_[at]);
@@ -38,12 +38,12 @@ std::vector<FifoServer*> ClusterNoc::links(std::size_t from, std::size_t to) {
 
 void ClusterNoc::report(StatSheet& sheet) const {
     for (const auto* servers : {&ingress_, &egress_}) {
-        for (const FifoServer& server : *servers) {
+        for (const Link& server : *servers) {
             sheet.server(server);
         }
     }
     for (const auto* servers : {&up_, &down_}) {
-        for (const FifoServer& server : *servers) {
+        for (const Link& server : *servers) {
             if (server.bytes() > 0) {
                 sheet.server(server);
             }

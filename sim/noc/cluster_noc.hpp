@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "isa/chip_spec.hpp"
-#include "sim/core/fifo_server.hpp"
+#include "sim/core/link.hpp"
 #include "sim/core/stats.hpp"
 
 namespace sluice::sim {
@@ -15,11 +15,11 @@ class ClusterNoc : public sc_core::sc_module {
 public:
     ClusterNoc(const sc_core::sc_module_name& name, const isa::ChipSpec& chip);
 
-    [[nodiscard]] FifoServer& ingress(std::size_t tile) { return ingress_[tile]; }
-    [[nodiscard]] FifoServer& egress(std::size_t tile) { return egress_[tile]; }
+    [[nodiscard]] Link& ingress(std::size_t tile) { return ingress_[tile]; }
+    [[nodiscard]] Link& egress(std::size_t tile) { return egress_[tile]; }
 
     /// The mesh links from one logical tile to another. A disabled slot carries no tile but has its router.
-    [[nodiscard]] std::vector<FifoServer*> links(std::size_t from, std::size_t to);
+    [[nodiscard]] std::vector<Link*> links(std::size_t from, std::size_t to);
     /// Physical slot of a logical tile.
     [[nodiscard]] std::size_t slot(std::size_t tile) const;
 
@@ -27,8 +27,8 @@ public:
 
 private:
     std::size_t disabled_, first_disabled_;
-    std::vector<FifoServer> ingress_, egress_;
-    std::vector<FifoServer> up_, down_;  // link i joins slots i and i + 1
+    std::vector<Link> ingress_, egress_;
+    std::vector<Link> up_, down_;  // link i joins slots i and i + 1
 };
 
 }  // namespace sluice::sim

@@ -18,18 +18,18 @@ Gnoc::Gnoc(const sc_core::sc_module_name& name, const isa::ChipSpec& chip) : sc_
     }
     for (std::size_t i = 0; i < floorplan_.clusters.size(); ++i) {
         const std::int64_t width = chip.noc.cluster_port_bytes_per_cycle;
-        cluster_ports_.push_back({FifoServer(fmt::format("{}.cluster{}.in", path, i), width),
-                                  FifoServer(fmt::format("{}.cluster{}.out", path, i), width)});
+        cluster_ports_.push_back({Link(fmt::format("{}.cluster{}.in", path, i), width),
+                                  Link(fmt::format("{}.cluster{}.out", path, i), width)});
     }
     for (std::size_t i = 0; i < floorplan_.stacks.size(); ++i) {
         const std::int64_t width = chip.gnoc.hbm_port_bytes_per_cycle;
-        stack_ports_.push_back({FifoServer(fmt::format("{}.hbm{}.in", path, i), width),
-                                FifoServer(fmt::format("{}.hbm{}.out", path, i), width)});
+        stack_ports_.push_back(
+            {Link(fmt::format("{}.hbm{}.in", path, i), width), Link(fmt::format("{}.hbm{}.out", path, i), width)});
     }
 }
 
-std::vector<FifoServer*> Gnoc::links(MeshPosition from, MeshPosition to) {
-    std::vector<FifoServer*> result;
+std::vector<Link*> Gnoc::links(MeshPosition from, MeshPosition to) {
+    std::vector<Link*> result;
     while (from.x != to.x) {
         const Direction direction = from.x < to.x ? kEast : kWest;
         result.push_back(&link(from, direction));
@@ -45,14 +45,14 @@ std::vector<FifoServer*> Gnoc::links(MeshPosition from, MeshPosition to) {
 
 std::uint64_t Gnoc::link_bytes() const {
     std::uint64_t bytes = 0;
-    for (const FifoServer& link : links_) {
+    for (const Link& link : links_) {
         bytes += link.bytes();
     }
     return bytes;
 }
 
 void Gnoc::report(StatSheet& sheet) const {
-    for (const FifoServer& link : links_) {
+    for (const Link& link : links_) {
         if (link.bytes() > 0) {
             sheet.server(link);
         }

@@ -5,7 +5,7 @@
 #include <systemc>
 #include <vector>
 
-#include "sim/core/fifo_server.hpp"
+#include "sim/core/link.hpp"
 #include "sim/core/stats.hpp"
 #include "sim/noc/floorplan.hpp"
 
@@ -13,7 +13,7 @@ namespace sluice::sim {
 
 /// Both directions of a port, seen from the network: `in` leads off the mesh.
 struct GnocPort {
-    FifoServer in, out;
+    Link in, out;
 };
 
 class Gnoc : public sc_core::sc_module {
@@ -25,7 +25,7 @@ public:
     [[nodiscard]] GnocPort& stack_port(std::size_t i) { return stack_ports_[i]; }
 
     /// The links from one position to another: along x first, then along y.
-    [[nodiscard]] std::vector<FifoServer*> links(MeshPosition from, MeshPosition to);
+    [[nodiscard]] std::vector<Link*> links(MeshPosition from, MeshPosition to);
 
     /// Bytes that crossed links of the mesh, over all links.
     [[nodiscard]] std::uint64_t link_bytes() const;
@@ -33,12 +33,12 @@ public:
 
 private:
     enum Direction : std::size_t { kEast, kWest, kNorth, kSouth, kDirections };
-    [[nodiscard]] FifoServer& link(MeshPosition at, Direction direction) {
+    [[nodiscard]] Link& link(MeshPosition at, Direction direction) {
         return links_[static_cast<std::size_t>(at.y * Floorplan::kColumns + at.x) * kDirections + direction];
     }
 
     Floorplan floorplan_;
-    std::vector<FifoServer> links_;
+    std::vector<Link> links_;
     std::vector<GnocPort> cluster_ports_, stack_ports_;
 };
 

@@ -6,11 +6,12 @@
 #include <algorithm>
 
 #include "isa/errors.hpp"
+#include "sim/core/conservation.hpp"
 
 namespace sluice::sim {
 
 RouteTable::RouteTable(const isa::ChipSpec& chip, Gnoc& gnoc, std::vector<ClusterNoc*> cluster_nocs,
-                       std::vector<FifoServer*> csram_ports, std::vector<BankCalendar*> banks)
+                       std::vector<Link*> csram_ports, std::vector<BankCalendar*> banks)
     : chip_(chip),
       gnoc_(gnoc),
       cluster_nocs_(std::move(cluster_nocs)),
@@ -31,25 +32,27 @@ MeshPosition RouteTable::position(Endpoint e) const {
 
 RouteTable::Step RouteTable::source_step(Endpoint from) const {
     if (is_tile(from)) {
-        return {.server = &cluster_nocs_[cluster_of(from)]->egress(from % tiles_per_cluster_), .banks = banks_[from]};
+        return {.link = &cluster_nocs_[cluster_of(from)]->egress(from % tiles_per_cluster_),
+                .lead = chip_.tsram.latency_cycles,
+                .banks = banks_[from]};
     }
     if (in_cluster(from)) {
-        return {.server = csram_ports_[cluster_of(from)],
+        return {.link = csram_ports_[cluster_of(from)],
                 .memory_latency = chip_.csram.latency_cycles,
                 .bytes = ByteKind::source,
                 .banks = banks_[from]};
     }
-    return {.server = &gnoc_.stack_port(from - tiles_ - clusters_).out};
+    return {.link = &gnoc_.stack_port(from - tiles_ - clusters_).out};
 }
 
 RouteTable::Step RouteTable::sram_step(Endpoint to) const {
     if (is_tile(to)) {
-        return {.server = &cluster_nocs_[cluster_of(to)]->ingress(to % tiles_per_cluster_),
+        return {.link = &cluster_nocs_[cluster_of(to)]->ingress(to % tiles_per_cluster_),
                 .memory_latency = chip_.tsram.latency_cycles,
                 .end = RouteEnd::sram,
                 .banks = banks_[to]};
     }
-    return {.server = csram_ports_[cluster_of(to)],
+    return {.link = csram_ports_[cluster_of(to)],
             .memory_latency = chip_.csram.latency_cycles,
             .bytes = ByteKind::destination,
             .end = RouteEnd::sram,
@@ -59,9 +62,8 @@ RouteTable::Step RouteTable::sram_step(Endpoint to) const {
 void RouteTable::append_mesh_way(Endpoint from, Endpoint to, std::vector<Step>& steps) const {
     const isa::NocSpec& noc = chip_.noc;
     steps.back().wire_latency += noc.router_latency_cycles;
-    for (FifoServer* link :
-         cluster_nocs_[cluster_of(from)]->links(from % tiles_per_cluster_, to % tiles_per_cluster_)) {
-        steps.push_back({link, noc.link_latency_cycles + noc.router_latency_cycles});
+    for (Link* link : cluster_nocs_[cluster_of(from)]->links(from % tiles_per_cluster_, to % tiles_per_cluster_)) {
+        steps.push_back({.link = link, .wire_latency = noc.link_latency_cycles + noc.router_latency_cycles});
         steps.back().cnoc_crossings = 1;
     }
 }
@@ -71,21 +73,21 @@ void RouteTable::append_global_way(Endpoint from, Endpoint to, std::vector<Step>
     if (in_cluster(from)) {
         steps.back().wire_latency += noc.crossbar_latency_cycles;
         steps.back().cnoc_crossings = 1;
-        steps.push_back({&gnoc_.cluster_port(cluster_of(from)).out, 0});
+        steps.push_back({.link = &gnoc_.cluster_port(cluster_of(from)).out});
     }
     steps.back().wire_latency += chip_.gnoc.interface_latency_cycles + noc.router_latency_cycles;
     steps.back().gnoc_routers = 1;
-    for (FifoServer* link : gnoc_.links(position(from), position(to))) {
-        steps.push_back({link, noc.link_latency_cycles + noc.router_latency_cycles});
+    for (Link* link : gnoc_.links(position(from), position(to))) {
+        steps.push_back({.link = link, .wire_latency = noc.link_latency_cycles + noc.router_latency_cycles});
         steps.back().gnoc_links = 1;
         steps.back().gnoc_routers = 1;
     }
     steps.back().wire_latency += chip_.gnoc.interface_latency_cycles;
     if (in_cluster(to)) {
-        steps.push_back({&gnoc_.cluster_port(cluster_of(to)).in, noc.crossbar_latency_cycles});
+        steps.push_back({.link = &gnoc_.cluster_port(cluster_of(to)).in, .wire_latency = noc.crossbar_latency_cycles});
         steps.back().cnoc_crossings = 1;
     } else {
-        steps.push_back({&gnoc_.stack_port(to - tiles_ - clusters_).in, 0, 0, ByteKind::wire, RouteEnd::hbm});
+        steps.push_back({.link = &gnoc_.stack_port(to - tiles_ - clusters_).in, .end = RouteEnd::hbm});
     }
 }
 
@@ -110,20 +112,41 @@ void RouteTable::learn_feeders() {
     for (Endpoint from = 0; from < count; ++from) {
         for (Endpoint to = 0; to < count; ++to) {
             const std::vector<Step> steps = way(from, to);
-            const FifoServer* parent = nullptr;
+            const Link* parent = nullptr;
             std::int64_t latency = 0;
             Cycle request = 0;
             for (const Step& step : steps) {
-                const auto [it, first] = feeders_.try_emplace(step.server, Feeder{parent, latency, false});
+                const auto [it, first] = feeders_.try_emplace(step.link, Feeder{parent, latency, false});
+                if (first) {
+                    step.link->number = static_cast<std::uint32_t>(links_.size());
+                    links_.push_back(step.link);
+                }
                 if (!first && (it->second.parent != parent || it->second.latency != latency)) {
                     it->second.several = true;
                 }
-                parent = step.server;
+                parent = step.link;
                 latency = step.wire_latency + step.memory_latency;
                 request += static_cast<Cycle>(step.wire_latency);
             }
             request_latency_[from * count + to] = from == to ? 0 : request;
         }
+    }
+}
+
+Credits* RouteTable::credits(Link& from, const Link& to, std::int64_t latency, bool lands) {
+    std::unique_ptr<Credits>& found = credits_[{&from, &to}];
+    if (!found) {
+        const auto there_and_back = static_cast<std::uint64_t>(2 * latency);
+        const std::int64_t packets = lands ? chip_.noc.landing_packets : chip_.noc.buffer_packets;
+        const auto kept = static_cast<std::uint64_t>(packets * chip_.noc.packet_bytes);
+        found = std::make_unique<Credits>(from, from.width() * there_and_back + kept, static_cast<Cycle>(latency));
+    }
+    return found.get();
+}
+
+void RouteTable::check_conserved() const {
+    for (const auto& [ends, credits] : credits_) {
+        require_conserved(ends.second->path() + ".credits", "bytes", credits->missing(), 0);
     }
 }
 
@@ -134,24 +157,27 @@ std::uint32_t RouteTable::build(const std::vector<std::vector<Step>>& ways) {
     std::vector<RouteNode>& nodes = nodes_;
     for (const std::vector<Step>& steps : ways) {
         std::uint32_t at = RouteNode::kNone;
+        std::int64_t wire_latency = 0;  // from the step before
         for (const Step& step : steps) {
             std::uint32_t next = at == RouteNode::kNone ? route.root : nodes[at].first_child;
             next = next == nodes.size() ? RouteNode::kNone : next;  // the very first step
-            while (next != RouteNode::kNone && (nodes[next].server != step.server || nodes[next].end != step.end)) {
+            while (next != RouteNode::kNone && (nodes[next].link != step.link || nodes[next].end != step.end)) {
                 next = nodes[next].next_sibling;
             }
             if (next == RouteNode::kNone) {
                 next = static_cast<std::uint32_t>(nodes.size());
                 RouteNode node;
-                node.server = step.server;
+                node.link = step.link;
                 node.banks = step.banks;
+                node.lead = static_cast<std::uint32_t>(step.lead);
                 node.latency = static_cast<std::uint32_t>(step.wire_latency + step.memory_latency);
                 node.bytes = step.bytes;
                 node.end = step.end;
                 node.csram = step.bytes != ByteKind::wire;
-                const Feeder& feeder = feeders_.at(step.server);
-                node.chained = at != RouteNode::kNone && !feeder.several && feeder.parent == nodes[at].server;
+                const Feeder& feeder = feeders_.at(step.link);
+                node.chained = at != RouteNode::kNone && !feeder.several && feeder.parent == nodes[at].link;
                 if (at != RouteNode::kNone) {
+                    node.credits = credits(*nodes[at].link, *step.link, wire_latency, step.end == RouteEnd::sram);
                     node.next_sibling = nodes[at].first_child;
                     nodes[at].first_child = next;
                 }
@@ -161,6 +187,7 @@ std::uint32_t RouteTable::build(const std::vector<std::vector<Step>>& ways) {
                 route.cnoc_crossings += step.cnoc_crossings;
             }
             at = next;
+            wire_latency = step.wire_latency;
         }
     }
     routes_.push_back(route);
