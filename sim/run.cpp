@@ -72,15 +72,19 @@ RunResult collect(Chip& chip, const Scheduler& scheduler, const Ledger& ledger, 
     result.cycles = end;
     result.seconds = static_cast<double>(scheduler.clock().time_of(end)) / static_cast<double>(kFemtosecondsPerSecond);
     result.events = scheduler.events();
-    result.hbm_read = chip.hbm().read_bytes();
-    result.hbm_written = chip.hbm().written_bytes();
     result.engines = chip.accounts(end);
     result.nodes = ledger.nodes();
+    for (const NodeAccount& node : result.nodes) {
+        result.hbm_read += node.hbm_read;
+        result.hbm_written += node.hbm_written;
+    }
     result.critical_path = chip.context().path.walk(chip.context().end);
     result.power_interval_cycles = ledger.interval_cycles();
     result.intervals = ledger.intervals();
     result.energy = ledger.total();
-    result.hbm_commands = chip.hbm().commands();
+    if (chip.hbm() != nullptr) {
+        result.hbm_commands = chip.hbm()->commands();
+    }
     StatSheet sheet(end);
     chip.report(sheet);
     result.stats = sheet.take();
@@ -95,13 +99,10 @@ RunResult run(const isa::ChipSpec& spec, const isa::Program& program, const RunO
     ledger.reserve_nodes(isa::node_names(program).size());
     Scheduler scheduler("scheduler", ClockDomain(static_cast<std::uint64_t>(spec.clock.core_hz)));
     scheduler.limit_cycles(options.max_cycles);
-    Chip chip("chip", spec, program, scheduler, ledger, options.reverse_construction);
+    Chip chip("chip", spec, program, scheduler, ledger, options);
     if (options.on_progress) {
         const std::uint64_t total = count_instructions(spec, program);
         scheduler.on_pulse(ProgressReporter(options.on_progress, total, chip.context().tasks));
-    }
-    if (options.hbm_commands.to > options.hbm_commands.from) {
-        chip.hbm().record_commands(options.hbm_commands.from, options.hbm_commands.to);
     }
     chip.start();
     scheduler.run();

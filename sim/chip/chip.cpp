@@ -11,7 +11,7 @@
 namespace sluice::sim {
 
 Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const isa::Program& program,
-           Scheduler& scheduler, Ledger& ledger, bool reverse)
+           Scheduler& scheduler, Ledger& ledger, const RunOptions& options)
     : sc_module(name),
       spec_(spec),
       ledger_(ledger),
@@ -19,14 +19,16 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
       transport_(scheduler, packets_, spec, control_plane_),
       context_(spec, program, scheduler, transport_, control_plane_, ledger),
       gnoc_("gnoc", spec),
+      waking_port_(transport_, scheduler),
       control_("control", context_, {isa::Level::chip, 0}, {}) {
     context_.tsram.resize(static_cast<std::size_t>(isa::tile_count(spec)));
     context_.banks.resize(context_.tsram.size());
+    const bool reverse = options.reverse_construction;
     if (reverse) {
         build_ports();
         build_clusters(reverse);
     }
-    hbm_ = std::make_unique<Hbm>(spec, scheduler, packets_, transport_, *this, reverse);
+    build_memory(scheduler, options);
     if (!reverse) {
         build_clusters(reverse);
         build_ports();
@@ -46,8 +48,25 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
     }
     routes_ =
         std::make_unique<RouteTable>(spec, gnoc_, std::move(cluster_nocs), std::move(csram_ports), std::move(banks));
-    transport_.connect(*routes_, *hbm_);
+    MemoryPort& memory = hbm_ ? static_cast<MemoryPort&>(*hbm_) : *initiator_;
+    transport_.connect(*routes_, memory);
     context_.semaphores.initialise(program);
+}
+
+void Chip::build_memory(Scheduler& scheduler, const RunOptions& options) {
+    const CycleWindow& window = options.hbm_commands;
+    if (!options.bind_hbm) {
+        hbm_ = std::make_unique<Hbm>(spec_, scheduler, packets_, transport_, *this, options.reverse_construction);
+        if (window.to > window.from) {
+            hbm_->record_commands(window.from, window.to);
+        }
+        return;
+    }
+    if (window.to > window.from) {
+        throw InputError("hbm_commands", "the commands of a memory in the HBM's place are not known here");
+    }
+    initiator_ = std::make_unique<HbmInitiator>("hbm", spec_, packets_, waking_port_, *this);
+    other_memory_ = options.bind_hbm(*initiator_);
 }
 
 void Chip::build_clusters(bool reverse) {
@@ -139,6 +158,10 @@ void Chip::written(NodeId node, RecordId record, std::uint64_t activates, Cycle 
 }
 
 void Chip::finish(Cycle end) {
+    if (!hbm_) {
+        ledger_.close(end);
+        return;
+    }
     hbm_->finish(end);
     EnergyList energy;
     const bool all_banks = spec_.hbm.refresh == "all_bank";
@@ -149,7 +172,6 @@ void Chip::finish(Cycle end) {
 }
 
 void Chip::check_conserved(Cycle end) const {
-    hbm_->check_conserved();
     const Transport::Carried& carried = transport_.carried();
     require_conserved("networks", "bytes", carried.bytes, carried.landed_bytes);
     require_conserved("chip.gnoc", "bytes over links", carried.gnoc_link_bytes, gnoc_.link_bytes());
@@ -158,6 +180,10 @@ void Chip::check_conserved(Cycle end) const {
     for (const auto& cluster : clusters_) {
         cluster->check_conserved(end);
     }
+    if (!hbm_) {
+        return;
+    }
+    hbm_->check_conserved();
     Bytes read = 0;
     Bytes written = 0;
     for (const NodeAccount& node : ledger_.nodes()) {
@@ -183,7 +209,9 @@ std::vector<EngineAccount> Chip::accounts(Cycle end) {
 }
 
 void Chip::report(StatSheet& sheet) const {
-    hbm_->report(sheet);
+    if (hbm_) {
+        hbm_->report(sheet);
+    }
     control_plane_.report(sheet);
     gnoc_.report(sheet);
     for (const auto& cluster : clusters_) {

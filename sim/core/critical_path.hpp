@@ -15,7 +15,19 @@
 
 namespace sluice::sim {
 
-enum class Resource : std::uint8_t { control, semaphore, hbm, csram, noc, ttu, tvp, reshaper, banks, fence, unrecorded };
+enum class Resource : std::uint8_t {
+    control,
+    semaphore,
+    hbm,
+    csram,
+    noc,
+    ttu,
+    tvp,
+    reshaper,
+    banks,
+    fence,
+    unrecorded
+};
 constexpr std::size_t kResourceCount = 11;
 [[nodiscard]] std::string_view name(Resource resource);
 

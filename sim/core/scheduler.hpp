@@ -29,6 +29,10 @@ public:
         wheel_.push(wheel_.now() + delay, phase, target, kind, payload);
     }
 
+    /// For who asked for an event from outside an event: a process of another model. The wheel may be waiting for a
+    /// later one.
+    void wake() { wake_.notify(sc_core::SC_ZERO_TIME); }
+
     /// Called after every kPulseEvents events (host-side progress and limits); may throw.
     void on_pulse(std::function<void(Cycle)> pulse) { pulse_ = std::move(pulse); }
     void limit_cycles(Cycle cycles) { limit_ = cycles; }

@@ -3,9 +3,6 @@
 // example: `FixedMemory` stands behind `HbmInitiator`.
 #include "sim/mem/hbm_initiator.hpp"
 
-#include <tlm_utils/peq_with_get.h>
-#include <tlm_utils/simple_target_socket.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -13,50 +10,13 @@
 #include "sim/core/scheduler.hpp"
 #include "sim/mem/hbm.hpp"
 #include "sim/mem/hbm_socket.hpp"
+#include "tests/sim/fixed_memory.hpp"
 #include "tests/sim/one_stack.hpp"
 
 using namespace sluice;
 using namespace sluice::test;
-using sc_core::sc_time;
 
 namespace {
-
-/// A memory from elsewhere: takes a request a nanosecond, answers each a fixed time after it began.
-class FixedMemory final : public sc_core::sc_module {
-public:
-    SC_HAS_PROCESS(FixedMemory);
-    FixedMemory(const sc_core::sc_module_name& name, const sc_time& latency)
-        : sc_module(name), socket("socket"), queue_("queue"), latency_(latency) {
-        socket.register_nb_transport_fw(this, &FixedMemory::forward);
-        SC_METHOD(respond);
-        sensitive << queue_.get_event();
-        dont_initialize();
-    }
-
-    tlm_utils::simple_target_socket<FixedMemory> socket;
-
-private:
-    tlm::tlm_sync_enum forward(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase, sc_time& delay) {
-        payload.acquire();
-        queue_.notify(payload, delay + latency_);
-        delay += nanoseconds(1);
-        phase = tlm::END_REQ;
-        return tlm::TLM_UPDATED;
-    }
-
-    void respond() {
-        while (tlm::tlm_generic_payload* payload = queue_.get_next_transaction()) {
-            payload->set_response_status(tlm::TLM_OK_RESPONSE);
-            tlm::tlm_phase phase = tlm::BEGIN_RESP;
-            sc_time delay;
-            socket->nb_transport_bw(*payload, phase, delay);
-            payload->release();
-        }
-    }
-
-    tlm_utils::peq_with_get<tlm::tlm_generic_payload> queue_;
-    sc_time latency_;
-};
 
 /// The chip's side of a memory, which keeps the cycles in which packets were done.
 struct Side final : sim::DataPort, sim::PostedWrites, sim::EventTarget {
