@@ -1,142 +1,177 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The rule of sim/mem/bank_group.hpp, cycle by cycle and bank by bank. It shares the shapes of the interface, no code.
+// The rule of sim/core/sram_banks.hpp, cycle by cycle, line by line and bank by bank. It shares the shapes of the
+// interface, no code.
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
 #include <vector>
 
-#include "sim/mem/bank_group.hpp"
+#include "sim/core/sram_banks.hpp"
 
 namespace sluice::test {
 
 class BankReference {
 public:
-    struct Train {
-        sim::AccessTrain shape;
-        Cycle joined = 0;
-        std::uint64_t beats_done = 0;
-        Cycle last_beat = 0;  // if beats_done > 0
-        Cycle stalled_in_a_row = 0;
-        Cycle stalled = 0;
-        bool ended = false;
-        Cycle end = 0;
-    };
+    explicit BankReference(const sim::BankSpec& spec) : spec_(spec), had_(spec.banks), has_(spec.banks) {}
 
-    explicit BankReference(const sim::BankGroupSpec& spec) : spec_(spec) {}
-
-    void join(const sim::AccessTrain& shape) {
-        Train train;
-        train.shape = shape;
-        train.joined = now_;
-        trains_.push_back(train);
+    Cycle reserve(sim::BankClient port, std::uint64_t offset, std::uint64_t bytes, Cycle from, std::uint64_t width) {
+        Cycle held = 0;
+        for (std::uint64_t byte = 0; byte < bytes; ++byte) {
+            if (byte > 0 && (offset + byte) % spec_.line_bytes != 0) {
+                continue;  // not the first byte of a line
+            }
+            const std::uint64_t bank = bank_of(offset + byte);
+            auto place = ports_.try_emplace({from + byte / width + held, bank}, port);
+            while (!place.second) {
+                ++stalled(port, place.first->second);
+                ++held;
+                place = ports_.try_emplace({from + byte / width + held, bank}, port);
+            }
+            ++lines(port);
+        }
+        return held;
     }
+
+    void start(sim::BankClient engine, const std::vector<sim::LineStream>& streams, Cycle cycles) {
+        Macro& macro = of(engine);
+        macro = Macro{};
+        macro.running = true;
+        macro.cycles = cycles;
+        for (const sim::LineStream& shape : streams) {
+            macro.streams.push_back(expand(shape));
+            lines(engine) += macro.streams.back().due_at.size();
+        }
+    }
+    void end(sim::BankClient engine) { of(engine).running = false; }
 
     /// One cycle.
     void tick() {
-        counts_.cycles += all_ended() ? 0 : 1;
-        const std::vector<std::size_t> order = this->order();
-        const std::size_t nobody = order.size();
-        std::vector<std::size_t> holder(spec_.banks, nobody);  // of each bank, as a position in the order
-        for (std::size_t place = 0; place < order.size(); ++place) {
-            Train& train = trains_[order[place]];
-            const std::vector<std::size_t> banks = banks_of_next_beat(train);
-            std::size_t first_holder = nobody;
-            for (const std::size_t bank : banks) {
-                first_holder = std::min(first_holder, holder[bank]);
-            }
-            if (first_holder == nobody) {
-                for (const std::size_t bank : banks) {
-                    holder[bank] = place;
-                }
-                cross(train);
-            } else {
-                ++train.stalled;
-                ++train.stalled_in_a_row;
-                ++counts_.stalled[train.shape.client][trains_[order[first_holder]].shape.client];
+        for (std::uint64_t bank = 0; bank < spec_.banks; ++bank) {
+            const auto port = ports_.find({now_, bank});
+            has_[bank] = port == ports_.end() ? std::nullopt : std::optional(port->second);
+        }
+        std::vector<sim::BankClient> order{sim::BankClient::ttu, sim::BankClient::tvp, sim::BankClient::reshaper};
+        const auto age = [this](sim::BankClient engine) {
+            const Cycle stalled = of(engine).running ? of(engine).stalled_in_a_row : 0;
+            return stalled >= spec_.age_bound ? stalled : 0;
+        };
+        std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return age(a) > age(b); });
+        for (const sim::BankClient engine : order) {
+            if (of(engine).running) {
+                tick(engine, of(engine));
             }
         }
+        had_ = has_;
         ++now_;
     }
 
-    [[nodiscard]] bool all_ended() const {
-        return std::all_of(trains_.begin(), trains_.end(), [](const Train& train) { return train.ended; });
-    }
     [[nodiscard]] Cycle now() const { return now_; }
-    [[nodiscard]] const std::vector<Train>& trains() const { return trains_; }
+    [[nodiscard]] Cycle clock(sim::BankClient engine) { return of(engine).clock; }
+    [[nodiscard]] Cycle stalls(sim::BankClient engine) { return of(engine).stalls; }
+    [[nodiscard]] bool finished(sim::BankClient engine) {
+        const Macro& macro = of(engine);
+        return macro.clock == macro.cycles &&
+               std::all_of(macro.streams.begin(), macro.streams.end(), [](const Stream& s) { return s.slots.empty(); });
+    }
     [[nodiscard]] const sim::BankCounts& counts() const { return counts_; }
 
-    /// Indices of the trains that have ended: by end, client, order of joining.
-    [[nodiscard]] std::vector<std::size_t> ended() const {
-        std::vector<std::size_t> indices;
-        for (std::size_t i = 0; i < trains_.size(); ++i) {
-            if (trains_[i].ended) {
-                indices.push_back(i);
-            }
-        }
-        std::stable_sort(indices.begin(), indices.end(), [this](std::size_t a, std::size_t b) {
-            if (trains_[a].end != trains_[b].end) {
-                return trains_[a].end < trains_[b].end;
-            }
-            return trains_[a].shape.client < trains_[b].shape.client;
-        });
-        return indices;
-    }
-
 private:
-    /// Rules 1 and 2.
-    [[nodiscard]] std::vector<std::size_t> order() const {
-        std::vector<std::size_t> indices;
-        for (std::size_t i = 0; i < trains_.size(); ++i) {
-            const Train& train = trains_[i];
-            const bool rests = train.beats_done > 0 && now_ < train.last_beat + train.shape.interval;
-            if (!train.ended && !rests) {
-                indices.push_back(i);
-            }
-        }
-        std::stable_sort(indices.begin(), indices.end(), [this](std::size_t a, std::size_t b) {
-            const bool a_aged = trains_[a].stalled_in_a_row >= spec_.age_bound;
-            const bool b_aged = trains_[b].stalled_in_a_row >= spec_.age_bound;
-            if (a_aged != b_aged) {
-                return a_aged;
-            }
-            if (a_aged && trains_[a].stalled_in_a_row != trains_[b].stalled_in_a_row) {
-                return trains_[a].stalled_in_a_row > trains_[b].stalled_in_a_row;
-            }
-            return trains_[a].shape.client < trains_[b].shape.client;
-        });
-        return indices;
+    struct Stream {
+        std::vector<std::uint64_t> banks;  ///< of its lines, in order
+        std::vector<Cycle> due_at;         ///< by the macro's clock
+        std::size_t entered = 0;
+        std::map<std::uint64_t, Cycle> slots;  ///< those that are taken, by bank, and since when
+    };
+    struct Macro {
+        std::vector<Stream> streams;
+        Cycle cycles = 0, clock = 0, stalls = 0, stalled_in_a_row = 0;
+        bool running = false;
+    };
+
+    [[nodiscard]] std::uint64_t bank_of(std::uint64_t byte) const { return byte / spec_.line_bytes % spec_.banks; }
+    Macro& of(sim::BankClient engine) {
+        return macros_[static_cast<std::size_t>(engine) - static_cast<std::size_t>(sim::BankClient::ttu)];
+    }
+    std::uint64_t& lines(sim::BankClient client) { return counts_.lines[static_cast<std::size_t>(client)]; }
+    Cycle& stalled(sim::BankClient client, sim::BankClient by) {
+        return counts_.stalled[static_cast<std::size_t>(client)][static_cast<std::size_t>(by)];
     }
 
-    [[nodiscard]] std::vector<std::size_t> banks_of_next_beat(const Train& train) const {
-        const auto width = static_cast<std::int64_t>(spec_.bank_bytes);
-        const auto banks = static_cast<std::int64_t>(spec_.banks);
-        const std::int64_t first = static_cast<std::int64_t>(train.shape.start) +
-                                   static_cast<std::int64_t>(train.beats_done) * train.shape.stride;
-        const std::int64_t last = first + static_cast<std::int64_t>(train.shape.bytes) - 1;
-        std::vector<std::size_t> touched;
-        for (std::int64_t bank = floor_div(first, width); bank <= floor_div(last, width); ++bank) {
-            touched.push_back(static_cast<std::size_t>(bank - floor_div(bank, banks) * banks));
+    [[nodiscard]] Stream expand(const sim::LineStream& shape) const {
+        Stream out;
+        for (std::int64_t i = 0; i < shape.counts[0]; ++i) {
+            for (std::int64_t j = 0; j < shape.counts[1]; ++j) {
+                for (std::int64_t k = 0; k < shape.counts[2]; ++k) {
+                    const auto first = static_cast<std::uint64_t>(shape.offset + i * shape.strides[0] +
+                                                                  j * shape.strides[1] + k * shape.strides[2]);
+                    const std::uint64_t last = first + static_cast<std::uint64_t>(shape.run) - 1;
+                    for (std::uint64_t line = first / spec_.line_bytes;
+                         shape.run > 0 && line <= last / spec_.line_bytes; ++line) {
+                        out.banks.push_back(line % spec_.banks);
+                    }
+                }
+            }
         }
-        return touched;
+        const std::uint64_t lines = out.banks.size();
+        for (Cycle u = 1; u <= shape.duration; ++u) {
+            while (out.due_at.size() < u * lines / shape.duration) {
+                out.due_at.push_back(shape.start + u - 1);
+            }
+        }
+        return out;
     }
 
-    static std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-
-    void cross(Train& train) {
-        ++train.beats_done;
-        train.last_beat = now_;
-        train.stalled_in_a_row = 0;
-        ++counts_.beats[train.shape.client];
-        if (train.beats_done == train.shape.beats) {
-            train.ended = true;
-            train.end = now_ + 1;
+    void tick(sim::BankClient engine, Macro& macro) {
+        std::optional<sim::BankClient> holder;
+        for (Stream& stream : macro.streams) {
+            const std::optional<sim::BankClient> met = enter(engine, macro, stream);
+            holder = holder ? holder : met;
+            for (auto slot = stream.slots.begin(); slot != stream.slots.end();) {
+                if (has_[slot->first]) {
+                    ++slot;
+                } else {
+                    has_[slot->first] = engine;
+                    slot = stream.slots.erase(slot);
+                }
+            }
+        }
+        if (holder) {
+            ++macro.stalls;
+            ++macro.stalled_in_a_row;
+            ++stalled(engine, *holder);
+        } else {
+            macro.stalled_in_a_row = 0;
+            macro.clock += macro.clock < macro.cycles ? 1 : 0;
         }
     }
 
-    sim::BankGroupSpec spec_;
-    std::vector<Train> trains_;  // in the order of joining
-    sim::BankCounts counts_;
+    /// Whom the stream stands for, if it does.
+    std::optional<sim::BankClient> enter(sim::BankClient engine, const Macro& macro, Stream& stream) {
+        if (macro.clock == macro.cycles) {
+            return stream.slots.empty() ? std::nullopt : had_[stream.slots.begin()->first];
+        }
+        while (stream.entered < stream.banks.size() && stream.due_at[stream.entered] <= macro.clock) {
+            const std::uint64_t bank = stream.banks[stream.entered];
+            const auto slot = stream.slots.find(bank);
+            if (slot != stream.slots.end()) {
+                return slot->second == now_ ? engine : had_[bank];
+            }
+            stream.slots.emplace(bank, now_);
+            ++stream.entered;
+        }
+        return std::nullopt;
+    }
+
+    sim::BankSpec spec_;
     Cycle now_ = 0;
+    std::map<std::pair<Cycle, std::uint64_t>, sim::BankClient> ports_;
+    std::array<Macro, sim::kBankEngines> macros_;
+    std::vector<std::optional<sim::BankClient>> had_, has_;  ///< who has which bank: a cycle ago, now
+    sim::BankCounts counts_;
 };
 
 }  // namespace sluice::test
