@@ -97,19 +97,38 @@ void DmaEngine::promote(std::size_t i) {
         check_retirement(i);
     } else {
         channel.sending = task;
-        request_grant(task->outward ? 1 : 0);
+        // Its packet may be smaller, and its turn may come first.
+        unblock(task->outward ? 1 : 0);
     }
     prepare(i);
 }
 
 void DmaEngine::request_grant(std::size_t p) {
     Path& path = paths_[p];
-    if (path.grant_pending || path.blocked) {
+    if (path.grant_at != kNever || path.blocked) {
         return;
     }
-    path.grant_pending = true;
-    const Cycle at = std::max(path.pipe.free_cycle(), context_.scheduler.now());
-    context_.scheduler.at(at, Phase::arbitrate, *this, kGrant, p);
+    path.grant_at = std::max(path.pipe.free_cycle(), context_.scheduler.now());
+    context_.scheduler.at(path.grant_at, Phase::arbitrate, *this, kArbitrate);
+}
+
+/// Both paths in their order, whichever of them this event was meant for: what leaves makes room for what comes.
+void DmaEngine::arbitrate() {
+    const Cycle now = context_.scheduler.now();
+    if (wake_at_ <= now) {
+        wake_at_ = kNever;
+        for (std::size_t p = 0; p < paths_.size(); ++p) {
+            if (paths_[p].blocked) {
+                unblock(p);
+            }
+        }
+    }
+    for (std::size_t p = paths_.size(); p-- > 0;) {
+        if (paths_[p].grant_at <= now) {
+            paths_[p].grant_at = kNever;
+            grant(p);
+        }
+    }
 }
 
 std::size_t DmaEngine::next_channel(std::size_t p) {
@@ -149,6 +168,10 @@ void DmaEngine::grant(std::size_t p) {
         if (i == channels_.size()) {
             return;
         }
+        if (path.pipe.free_cycle() > now) {
+            request_grant(p);
+            return;
+        }
         const std::uint64_t bytes = channels_[i].sending->walk.piece().src_bytes;
         if (in_flight_ + bytes > max_in_flight_) {
             release_landed();
@@ -158,10 +181,6 @@ void DmaEngine::grant(std::size_t p) {
             return;
         }
         send(p, i);
-        if (path.pipe.free_cycle() > now) {
-            request_grant(p);
-            return;
-        }
     }
 }
 
@@ -219,25 +238,18 @@ void DmaEngine::block(std::size_t p) {
 void DmaEngine::schedule_wake() {
     if (!landings_.empty() && landings_.front().cycle < wake_at_) {
         wake_at_ = std::max(landings_.front().cycle, context_.scheduler.now());
-        context_.scheduler.at(wake_at_, Phase::arbitrate, *this, kWake, wake_at_);
+        context_.scheduler.at(wake_at_, Phase::arbitrate, *this, kArbitrate);
     }
 }
 
-void DmaEngine::wake() {
-    wake_at_ = kNever;
-    for (std::size_t p = 0; p < paths_.size(); ++p) {
-        if (paths_[p].blocked) {
-            paths_[p].blocked = false;
-            if (paths_[p].pipe.free_cycle() <= context_.scheduler.now() && !paths_[p].grant_pending) {
-                grant(p);
-            } else {
-                request_grant(p);
-            }
+void DmaEngine::unblock(std::size_t p) {
+    if (paths_[p].blocked) {
+        paths_[p].blocked = false;
+        for (std::size_t i = 0; i < channels_.size(); ++i) {
+            update(i);
         }
     }
-    for (std::size_t i = 0; i < channels_.size(); ++i) {
-        update(i);
-    }
+    request_grant(p);
 }
 
 void DmaEngine::on_landing(Packet& packet, Cycle cycle) {
@@ -341,15 +353,7 @@ void DmaEngine::on_event(std::uint32_t kind, std::uint64_t payload) {
             promote(index);
             update(index);
             return;
-        case kGrant:
-            paths_[index].grant_pending = false;
-            grant(index);
-            return;
-        case kWake:
-            if (payload == wake_at_) {
-                wake();
-            }
-            return;
+        case kArbitrate: arbitrate(); return;
         case kRetire: retire(index); return;
     }
 }

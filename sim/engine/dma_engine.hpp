@@ -6,8 +6,10 @@
 // and starts to send as soon as that one has sent its last packet, so a channel streams without gaps. A descriptor is
 // complete when its last packet has landed and all descriptors before it in the channel are complete; then it signals.
 // Each data path sends one packet after the other at `bytes_per_cycle`, taking the channels that have one in turn.
-// Packets that have been sent and have not landed are bounded by `max_inflight_bytes` over both paths.
-// A descriptor uses the outbound path if its source is the engine's own SRAM and its destination is not, else the
+// Packets that have been sent and have not landed are bounded by `max_inflight_bytes` over both paths (one that is
+// larger goes alone). In a cycle, what has landed by then is given back first, then the outbound path sends what it
+// can, then the inbound one, and again while either can. A fence takes one cycle to prepare and sends nothing. A
+// descriptor uses the outbound path if its source is the engine's own SRAM and its destination is not, else the
 // inbound.
 //
 // A channel's account: busy while it prepares or has packets to send; `memory` while the engine may not send because of
@@ -37,7 +39,7 @@ public:
     void on_landing(Packet& packet, Cycle cycle) override;
 
 private:
-    enum Kind : std::uint32_t { kPrepared, kGrant, kWake, kRetire };
+    enum Kind : std::uint32_t { kPrepared, kArbitrate, kRetire };
     static constexpr Cycle kNever = ~Cycle{0};
 
     struct Channel {
@@ -53,8 +55,8 @@ private:
     struct Path {
         FifoServer pipe;
         std::size_t turn = 0;
-        bool grant_pending = false;
-        bool blocked = false;  // by max_inflight_bytes
+        Cycle grant_at = kNever;  // when it next tries to send
+        bool blocked = false;     // by max_inflight_bytes
     };
     struct Landing {
         Cycle cycle;
@@ -65,13 +67,14 @@ private:
     void promote(std::size_t channel);
     void finish_sending(std::size_t channel);
     void request_grant(std::size_t path);
+    void arbitrate();
     void grant(std::size_t path);
     void send(std::size_t path, std::size_t channel);
     [[nodiscard]] std::size_t next_channel(std::size_t path);
     void block(std::size_t path);
     void release_landed();
     void schedule_wake();
-    void wake();
+    void unblock(std::size_t path);
     void check_retirement(std::size_t channel);
     void retire(std::size_t channel);
     void book(Task& task, Cycle now);

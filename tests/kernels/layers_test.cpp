@@ -60,27 +60,44 @@ std::vector<double> layer_spans(const Ran& ran) {
     return out;
 }
 
+/// What a program does, whenever it does it.
+std::vector<std::uint64_t> counts_of_program(const sim::RunResult& result) {
+    using E = sim::EnergyEvent;
+    std::vector<std::uint64_t> out;
+    for (const E event : {E::control_instruction, E::dma_descriptor, E::dma_byte, E::hbm_read_byte, E::hbm_write_byte,
+                          E::mac_fp8, E::vec_fp32_op, E::tsram_operand_read_byte, E::tsram_read_byte,
+                          E::tsram_write_byte, E::semaphore_operation}) {
+        out.push_back(count(result, event));
+    }
+    return out;
+}
+
 }  // namespace
 
 TEST_CASE("every layer costs its own events") {
     const isa::ChipSpec toy = chip("toy");
     for (const models::Workload& work : {decode(5, 100), prefill(2, 100)}) {
         std::vector<double> events;
-        std::vector<std::uint64_t> issued;
+        std::vector<std::vector<std::uint64_t>> done;
         for (const std::int64_t layers : {2, 4, 6, 8}) {
             models::LlamaConfig config = small_model(layers);
             config.hidden_size = 512;
             config.intermediate_size = 2048;
             const Ran ran = compile_and_run(models::build_graph(config, work), toy);
             events.push_back(static_cast<double>(ran.result.events));
-            issued.push_back(count(ran.result, sim::EnergyEvent::control_instruction));
+            done.push_back(counts_of_program(ran.result));
         }
-        CHECK(issued[2] - issued[1] == issued[1] - issued[0]);
-        CHECK(issued[3] - issued[2] == issued[1] - issued[0]);
+        for (std::size_t i = 0; i < done[0].size(); ++i) {
+            INFO(i);
+            CHECK(done[1][i] > done[0][i]);
+            CHECK(done[2][i] - done[1][i] == done[1][i] - done[0][i]);
+            CHECK(done[3][i] - done[2][i] == done[1][i] - done[0][i]);
+        }
         const double step = (events[3] - events[0]) / 3;
         CHECK(step > events[0] / 4);
         for (std::size_t i = 1; i < events.size(); ++i) {
-            CHECK(events[i] - events[i - 1] == Approx(step).epsilon(0.02));
+            // Who meets whom at banks and links, and so the number of events, is not the same in every layer.
+            CHECK(events[i] - events[i - 1] == Approx(step).epsilon(0.05));
         }
     }
 }
