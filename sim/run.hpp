@@ -35,9 +35,9 @@ struct RunOptions {
     Cycle max_cycles = 0;                              ///< 0: no limit; a run that passes it ends with an InputError
     Cycle power_interval_cycles = 0;                   ///< 0: chosen so that a run has at most 1,000 intervals
     CycleWindow hbm_commands;                          ///< in which commands of the HBM channels are recorded
-    /// A memory of another model in the HBM's place: makes it, binds its TLM-2.0 target to the initiator's `socket`, and
-    /// returns what owns it, which the run lets go of at its end. What the memory does beyond moving bytes (refreshes,
-    /// activates, standby) is not in the run's energy then.
+    /// A memory of another model in the HBM's place: makes it, binds its TLM-2.0 target to the initiator's `socket`,
+    /// and returns what owns it, which the run lets go of at its end. What the memory does beyond moving bytes
+    /// (refreshes, activates, standby) is not in the run's energy then.
     std::function<std::shared_ptr<void>(HbmInitiator&)> bind_hbm;
     bool reverse_construction = false;  ///< for the test that order does not matter
 };

@@ -28,19 +28,20 @@ public:
     [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
     [[nodiscard]] Cycle return_latency() const { return return_latency_; }
 
-    /// Room for so many bytes at `cycle`, which never falls, as far as is known.
+    /// Room for so many bytes at `cycle`, which never falls, as far as is known. A packet that is larger than the whole
+    /// buffer (conversion can make it so) goes when there is no other.
     [[nodiscard]] bool room(std::uint64_t bytes, Cycle cycle) {
-        while (taken_ + bytes > capacity_ && !back_.empty() && back_.front().cycle <= cycle) {
+        while (!fits(taken_, bytes) && !back_.empty() && back_.front().cycle <= cycle) {
             taken_ -= back_.front().bytes;
             back_.pop_front();
         }
-        return taken_ + bytes <= capacity_;
+        return fits(taken_, bytes);
     }
     /// The first cycle for which room is known; kNever if none is.
     [[nodiscard]] Cycle room_from(std::uint64_t bytes) const {
         std::uint64_t taken = taken_;
         Cycle from = 0;
-        for (auto it = back_.begin(); taken + bytes > capacity_; ++it) {
+        for (auto it = back_.begin(); !fits(taken, bytes); ++it) {
             if (it == back_.end()) {
                 return kNever;
             }
@@ -67,6 +68,9 @@ private:
         Cycle cycle;
         std::uint64_t bytes;
     };
+    [[nodiscard]] bool fits(std::uint64_t taken, std::uint64_t bytes) const {
+        return taken == 0 || taken + bytes <= capacity_;
+    }
 
     Link* link_;
     std::uint64_t capacity_, taken_ = 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/core/fifo_server.hpp"
+#include "sim/core/link.hpp"
 #include "sim/core/report.hpp"
 
 namespace sluice::sim {
@@ -24,6 +25,10 @@ public:
         const double capacity = static_cast<double>(server.width()) * static_cast<double>(cycles_);
         add(server.path() + ".utilization", "fraction", "bytes that crossed / capacity of the run",
             capacity > 0 ? static_cast<double>(server.bytes()) / capacity : 0.0);
+    }
+    void link(const Link& link) {
+        server(link);
+        add(link.path() + ".waited", "packets", "packets that found no room behind it or others waiting", link.came);
     }
     [[nodiscard]] Cycle cycles() const { return cycles_; }
     [[nodiscard]] std::vector<StatValue> take() { return std::move(values_); }

@@ -62,7 +62,7 @@ public:
     [[nodiscard]] Link& port() { return port_; }
     [[nodiscard]] BankCalendar& banks() { return banks_; }
     void report(StatSheet& sheet) const {
-        sheet.server(port_);
+        sheet.link(port_);
         report_banks(sheet, name(), banks_.counts());
     }
 

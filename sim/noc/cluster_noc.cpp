@@ -37,15 +37,15 @@ std::vector<Link*> ClusterNoc::links(std::size_t from, std::size_t to) {
 }
 
 void ClusterNoc::report(StatSheet& sheet) const {
-    for (const auto* servers : {&ingress_, &egress_}) {
-        for (const Link& server : *servers) {
-            sheet.server(server);
+    for (const auto* links : {&ingress_, &egress_}) {
+        for (const Link& link : *links) {
+            sheet.link(link);
         }
     }
-    for (const auto* servers : {&up_, &down_}) {
-        for (const Link& server : *servers) {
-            if (server.bytes() > 0) {
-                sheet.server(server);
+    for (const auto* links : {&up_, &down_}) {
+        for (const Link& link : *links) {
+            if (link.bytes() > 0) {
+                sheet.link(link);
             }
         }
     }

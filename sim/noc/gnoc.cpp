@@ -54,13 +54,13 @@ std::uint64_t Gnoc::link_bytes() const {
 void Gnoc::report(StatSheet& sheet) const {
     for (const Link& link : links_) {
         if (link.bytes() > 0) {
-            sheet.server(link);
+            sheet.link(link);
         }
     }
     for (const auto* ports : {&cluster_ports_, &stack_ports_}) {
         for (const GnocPort& port : *ports) {
-            sheet.server(port.in);
-            sheet.server(port.out);
+            sheet.link(port.in);
+            sheet.link(port.out);
         }
     }
 }
