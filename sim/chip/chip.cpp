@@ -39,9 +39,9 @@ Chip::Chip(const sc_core::sc_module_name& name, const isa::ChipSpec& spec, const
         cluster_nocs.push_back(&cluster->noc());
         csram_ports.push_back(&cluster->csram().port());
     }
-    std::vector<BankCalendar*> banks;
+    std::vector<SramBanks*> banks;
     for (SramBanks* each : context_.banks) {
-        banks.push_back(&each->calendar());
+        banks.push_back(each);
     }
     for (const auto& cluster : clusters_) {
         banks.push_back(&cluster->csram().banks());

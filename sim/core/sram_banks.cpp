@@ -35,8 +35,8 @@ std::string_view name(BankClient client) {
 BankCalendar::BankCalendar(const BankSpec& spec)
     : banks_(checked(spec).banks), line_bytes_(spec.line_bytes), days_(kFirstDays) {}
 
-BankCalendar::Taken& BankCalendar::at(Cycle cycle, Cycle now) {
-    while (cycle - now >= days_.size()) {
+BankCalendar::Taken& BankCalendar::at(Cycle cycle, Cycle keep) {
+    while (cycle - keep >= days_.size()) {
         grow();
     }
     Day& day = days_[cycle & (days_.size() - 1)];
@@ -57,7 +57,7 @@ void BankCalendar::grow() {
 }
 
 Cycle BankCalendar::reserve(BankClient port, std::uint64_t offset, std::uint64_t bytes, Cycle from, std::uint64_t width,
-                            Cycle now) {
+                            Cycle keep) {
     const std::uint64_t first = offset / line_bytes_;
     const std::uint64_t last = (offset + bytes - 1) / line_bytes_;
     std::uint64_t bank = first % banks_;
@@ -68,12 +68,12 @@ Cycle BankCalendar::reserve(BankClient port, std::uint64_t offset, std::uint64_t
     for (std::uint64_t line = first; line <= last; ++line) {
         Cycle cycle = from + (shift >= 0 ? position >> shift : position / width) + held;
         const std::uint64_t bit = std::uint64_t{1} << bank;
-        Taken* taken = &at(cycle, now);
+        Taken* taken = &at(cycle, keep);
         while ((taken->all() & bit) != 0) {
             const BankClient other = (taken->written & bit) != 0 ? BankClient::written : BankClient::read;
             ++counts_.stalled[static_cast<std::size_t>(port)][static_cast<std::size_t>(other)];
             ++held;
-            taken = &at(++cycle, now);
+            taken = &at(++cycle, keep);
         }
         (port == BankClient::written ? taken->written : taken->read) |= bit;
         bank = bank + 1 == banks_ ? 0 : bank + 1;
@@ -154,6 +154,16 @@ SramBanks::SramBanks(const BankSpec& spec)
       age_bound_(spec.age_bound),
       calendar_(spec) {}
 
+Cycle SramBanks::reserve(BankClient port, std::uint64_t offset, std::uint64_t bytes, Cycle from, std::uint64_t width,
+                         Cycle now) {
+    const bool running = std::any_of(macros_.begin(), macros_.end(), [](const Macro& each) { return each.running; });
+    if (!running || now > now_ + kLongestLag) {
+        advance(now);
+    }
+    // A stall is put down to who had the bank in the cycle before.
+    return calendar_.reserve(port, offset, bytes, from, width, now_ > 0 ? now_ - 1 : 0);
+}
+
 void SramBanks::start(BankClient engine, const std::vector<LineStream>& streams, Cycle cycles, Cycle now) {
     advance(now);
     Macro& macro = this->macro(engine);
@@ -162,6 +172,7 @@ void SramBanks::start(BankClient engine, const std::vector<LineStream>& streams,
     macro.standing = false;
     macro.cycles = cycles;
     macro.clock = macro.stalls = macro.stalled_in_a_row = 0;
+    active_ = true;
     macro.streams.clear();
     for (const LineStream& stream : streams) {
         const std::uint64_t lines = LineWalk::total(stream, line_bytes_);
@@ -184,21 +195,23 @@ bool SramBanks::finished(BankClient engine) const {
 void SramBanks::end(BankClient engine) {
     SLUICE_CHECK(finished(engine), "a macro ends before its last line has crossed");
     macro(engine).running = false;
+    macro(engine).stalled_in_a_row = 0;
 }
 
 void SramBanks::advance(Cycle to) {
     SLUICE_CHECK(to >= now_, "banks' time runs backwards");
     while (now_ < to) {
-        const Cycle quiet = quiet_cycles(to - now_);
-        if (quiet > 0) {
-            for (Macro& macro : macros_) {
-                macro.clock += macro.running ? std::min(quiet, macro.cycles - macro.clock) : 0;
-            }
-            now_ += quiet;
-        } else {
+        const Cycle quiet = active_ ? 0 : quiet_cycles(to - now_);
+        if (quiet == 0) {
             step();
             ++now_;
+            continue;
         }
+        for (Macro& macro : macros_) {
+            macro.clock += macro.running ? std::min(quiet, macro.cycles - macro.clock) : 0;
+            macro.has = 0;
+        }
+        now_ += quiet;
     }
 }
 
@@ -222,15 +235,20 @@ Cycle SramBanks::quiet_cycles(Cycle most) const {
 }
 
 void SramBanks::step() {
-    const BankCalendar::Taken ports = calendar_.taken(now_);
-    present_ = {ports.written, ports.read, 0, 0, 0};
-    std::uint64_t taken = ports.all();
+    std::uint64_t taken = calendar_.taken(now_).all();
+    bool aged = false;
+    active_ = false;
+    for (Macro& macro : macros_) {
+        macro.had = macro.has;
+        macro.has = 0;
+        aged = aged || macro.stalled_in_a_row >= age_bound_;
+    }
     std::array<std::size_t, kBankEngines> order{0, 1, 2};
-    const auto age = [this](std::size_t engine) {
-        const Cycle stalled = macros_[engine].stalled_in_a_row;
-        return stalled >= age_bound_ ? stalled : 0;
-    };
-    if (age(0) + age(1) + age(2) > 0) {
+    if (aged) {
+        const auto age = [this](std::size_t engine) {
+            const Cycle stalled = macros_[engine].stalled_in_a_row;
+            return stalled >= age_bound_ ? stalled : 0;
+        };
         std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return age(a) > age(b); });
     }
     for (const std::size_t engine : order) {
@@ -238,7 +256,6 @@ void SramBanks::step() {
             step(engine, taken);
         }
     }
-    before_ = present_;
 }
 
 /// `lines` consecutive lines as banks, beginning with bank `first`.
@@ -274,12 +291,29 @@ bool SramBanks::enter(Stream& stream, std::uint64_t& blocked) const {
 }
 
 std::size_t SramBanks::holder(std::size_t engine, std::uint64_t bank) const {
-    for (std::size_t client = 0; client < kBankClients; ++client) {
-        if ((before_[client] >> bank & 1U) != 0) {
-            return client;
+    constexpr std::size_t kPorts = kBankClients - kBankEngines;
+    for (std::size_t other = 0; other < kBankEngines; ++other) {
+        if ((macros_[other].had >> bank & 1U) != 0) {
+            return other + kPorts;
         }
     }
-    return engine + (kBankClients - kBankEngines);
+    const BankCalendar::Taken ports = calendar_.taken(now_ - 1);
+    if ((ports.all() >> bank & 1U) != 0) {
+        return static_cast<std::size_t>((ports.written >> bank & 1U) != 0 ? BankClient::written : BankClient::read);
+    }
+    return engine + kPorts;
+}
+
+/// The lines of the cycle that the macro's clock shows.
+void SramBanks::become_due(Macro& macro) {
+    for (Stream& stream : macro.streams) {
+        if (macro.clock >= stream.start && macro.clock < stream.end) {
+            stream.carried += stream.rest;
+            const bool one_more = stream.carried >= stream.duration;
+            stream.carried -= one_more ? stream.duration : 0;
+            stream.due += stream.every + (one_more ? 1 : 0);
+        }
+    }
 }
 
 void SramBanks::step(std::size_t engine, std::uint64_t& taken) {
@@ -288,19 +322,19 @@ void SramBanks::step(std::size_t engine, std::uint64_t& taken) {
     const bool over = macro.clock == macro.cycles;
     std::uint64_t held_at = kNone;  // the bank that the macro waits for
     bool own = false;               // its slot was filled in this very cycle
-    std::uint64_t& mine = present_[engine + (kBankClients - kBankEngines)];
+    if (!macro.standing && !over) {
+        become_due(macro);
+    }
     for (Stream& stream : macro.streams) {
-        if (!macro.standing && !over && macro.clock >= stream.start && macro.clock < stream.end) {
-            stream.carried += stream.rest;
-            const bool one_more = stream.carried >= stream.duration;
-            stream.carried -= one_more ? stream.duration : 0;
-            stream.due += stream.every + (one_more ? 1 : 0);
-        }
         const std::uint64_t old = stream.waiting;
+        if (stream.due == 0 && old == 0) {
+            continue;
+        }
+        active_ = true;
         std::uint64_t blocked = kNone;
-        if (over && old != 0) {
+        if (over) {
             blocked = static_cast<std::uint64_t>(std::countr_zero(old));
-        } else {
+        } else if (stream.due > 0) {
             (void)enter(stream, blocked);
         }
         if (blocked != kNone && held_at == kNone) {
@@ -310,7 +344,7 @@ void SramBanks::step(std::size_t engine, std::uint64_t& taken) {
         const std::uint64_t served = stream.waiting & ~taken;
         stream.waiting &= ~served;
         taken |= served;
-        mine |= served;
+        macro.has |= served;
     }
     if (held_at == kNone) {
         macro.standing = false;

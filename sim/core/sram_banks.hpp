@@ -64,10 +64,9 @@ class BankCalendar {
 public:
     explicit BankCalendar(const BankSpec& spec);
 
-    /// Bytes [offset, offset + bytes), at least one, cross a port of `width` bytes a cycle from cycle `from` on.
-    /// Returns the cycles for which the port is held up. `now` never falls and is at most `from`.
+    /// As SramBanks::reserve; what was taken from cycle `keep` on is kept.
     Cycle reserve(BankClient port, std::uint64_t offset, std::uint64_t bytes, Cycle from, std::uint64_t width,
-                  Cycle now);
+                  Cycle keep);
 
     struct Taken {
         std::uint64_t written = 0, read = 0;
@@ -85,7 +84,7 @@ private:
         Cycle cycle = kNever;
         Taken taken;
     };
-    Taken& at(Cycle cycle, Cycle now);
+    Taken& at(Cycle cycle, Cycle keep);
     void grow();
 
     std::uint64_t banks_, line_bytes_;
@@ -120,12 +119,16 @@ class SramBanks {
 public:
     explicit SramBanks(const BankSpec& spec);
 
-    [[nodiscard]] BankCalendar& calendar() { return calendar_; }
+    /// Bytes [offset, offset + bytes), at least one, cross a port of `width` bytes a cycle from cycle `from` on.
+    /// Returns the cycles for which the port is held up. `now` never falls and is at most `from`.
+    Cycle reserve(BankClient port, std::uint64_t offset, std::uint64_t bytes, Cycle from, std::uint64_t width,
+                  Cycle now);
 
     /// The engine's macro before has ended. Its first cycle is `now`.
     void start(BankClient engine, const std::vector<LineStream>& streams, Cycle cycles, Cycle now);
     /// All cycles before `to` have happened. `to` never falls.
     void advance(Cycle to);
+    [[nodiscard]] Cycle now() const { return now_; }
     /// The clock of the engine's macro: how many of its cycles have happened.
     [[nodiscard]] Cycle clock(BankClient engine) const { return macro(engine).clock; }
     [[nodiscard]] Cycle stalls(BankClient engine) const { return macro(engine).stalls; }
@@ -137,6 +140,9 @@ public:
     [[nodiscard]] BankCounts counts() const;
 
 private:
+    /// Ports take banks ahead of the present; while a macro runs, cycles are worked out no later than this.
+    static constexpr Cycle kLongestLag = 1024;
+
     struct Stream {
         LineWalk walk;
         Cycle start = 0, end = 0;
@@ -149,7 +155,8 @@ private:
         std::vector<Stream> streams;
         Cycle cycles = 0, clock = 0, stalls = 0, stalled_in_a_row = 0;
         bool running = false;
-        bool standing = false;  ///< lines of the present cycle are still due
+        bool standing = false;           ///< lines of the present cycle are still due
+        std::uint64_t had = 0, has = 0;  ///< banks: in the cycle before, in this one
     };
     static constexpr std::size_t index(BankClient engine) {
         return static_cast<std::size_t>(engine) - (kBankClients - kBankEngines);
@@ -160,6 +167,7 @@ private:
     [[nodiscard]] Cycle quiet_cycles(Cycle most) const;
     void step();
     void step(std::size_t engine, std::uint64_t& taken);
+    void become_due(Macro& macro);
     bool enter(Stream& stream, std::uint64_t& blocked) const;
     [[nodiscard]] std::uint64_t spread(std::uint64_t lines, std::uint64_t first) const;
     [[nodiscard]] std::size_t holder(std::size_t engine, std::uint64_t bank) const;
@@ -169,8 +177,7 @@ private:
     BankCalendar calendar_;
     Cycle now_ = 0;
     std::array<Macro, kBankEngines> macros_;
-    std::array<std::uint64_t, kBankClients> before_{};  ///< who had which banks in the cycle before
-    std::array<std::uint64_t, kBankClients> present_{};
+    bool active_ = true;  ///< in the cycle before, a line was due or waited
     BankCounts counts_;
 };
 

@@ -60,7 +60,7 @@ public:
           banks_({static_cast<std::uint32_t>(spec.banks), static_cast<std::uint32_t>(spec.bank_bytes_per_cycle), 1}) {}
 
     [[nodiscard]] Link& port() { return port_; }
-    [[nodiscard]] BankCalendar& banks() { return banks_; }
+    [[nodiscard]] SramBanks& banks() { return banks_; }
     void report(StatSheet& sheet) const {
         sheet.link(port_);
         report_banks(sheet, name(), banks_.counts());
@@ -68,7 +68,7 @@ public:
 
 private:
     Link port_;
-    BankCalendar banks_;
+    SramBanks banks_;
 };
 
 }  // namespace sluice::sim

@@ -11,7 +11,7 @@
 namespace sluice::sim {
 
 RouteTable::RouteTable(const isa::ChipSpec& chip, Gnoc& gnoc, std::vector<ClusterNoc*> cluster_nocs,
-                       std::vector<Link*> csram_ports, std::vector<BankCalendar*> banks)
+                       std::vector<Link*> csram_ports, std::vector<SramBanks*> banks)
     : chip_(chip),
       gnoc_(gnoc),
       cluster_nocs_(std::move(cluster_nocs)),

@@ -39,10 +39,10 @@ enum class RouteEnd : std::uint8_t { none, sram, hbm };
 struct RouteNode {
     static constexpr std::uint32_t kNone = ~std::uint32_t{0};
     Link* link = nullptr;
-    Credits* credits = nullptr;     ///< of the buffer in front of it for what comes from its parent; none at a root
-    BankCalendar* banks = nullptr;  ///< of the SRAM whose port this is
-    std::uint32_t lead = 0;         ///< from the grant until the first byte can cross: the reading of a TSRAM
-    std::uint32_t latency = 0;      ///< after crossing, to the next resource or until the data are in memory
+    Credits* credits = nullptr;  ///< of the buffer in front of it for what comes from its parent; none at a root
+    SramBanks* banks = nullptr;  ///< of the SRAM whose port this is
+    std::uint32_t lead = 0;      ///< from the grant until the first byte can cross: the reading of a TSRAM
+    std::uint32_t latency = 0;   ///< after crossing, to the next resource or until the data are in memory
     std::uint32_t first_child = kNone;
     std::uint32_t next_sibling = kNone;
     ByteKind bytes = ByteKind::wire;
@@ -63,7 +63,7 @@ class RouteTable {
 public:
     /// `banks`: of the SRAMs, by endpoint (tiles, then clusters).
     RouteTable(const isa::ChipSpec& chip, Gnoc& gnoc, std::vector<ClusterNoc*> cluster_nocs,
-               std::vector<Link*> csram_ports, std::vector<BankCalendar*> banks);
+               std::vector<Link*> csram_ports, std::vector<SramBanks*> banks);
 
     [[nodiscard]] Endpoint tile(std::size_t i) const { return static_cast<Endpoint>(i); }
     [[nodiscard]] Endpoint csram(std::size_t i) const { return static_cast<Endpoint>(tiles_ + i); }
@@ -95,7 +95,7 @@ private:
         std::int64_t memory_latency = 0;
         ByteKind bytes = ByteKind::wire;
         RouteEnd end = RouteEnd::none;
-        BankCalendar* banks = nullptr;
+        SramBanks* banks = nullptr;
         std::uint32_t gnoc_links = 0, gnoc_routers = 0, cnoc_crossings = 0;
     };
     struct Feeder {
@@ -120,7 +120,7 @@ private:
     Gnoc& gnoc_;
     std::vector<ClusterNoc*> cluster_nocs_;
     std::vector<Link*> csram_ports_;
-    std::vector<BankCalendar*> banks_;
+    std::vector<SramBanks*> banks_;
     std::size_t tiles_, clusters_, stacks_, tiles_per_cluster_;
     std::vector<Route> routes_;
     std::vector<RouteNode> nodes_;  ///< of all routes

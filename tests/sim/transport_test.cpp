@@ -66,7 +66,7 @@ struct Bench final : sim::EventTarget, sim::PacketOwner {
         }
         for (std::int64_t t = 0; t < isa::tile_count(chip); ++t) {
             tsrams.push_back(std::make_unique<sim::Tsram>(("tsram" + std::to_string(t)).c_str(), chip.tsram));
-            banks.push_back(&tsrams.back()->banks().calendar());
+            banks.push_back(&tsrams.back()->banks());
         }
         for (const auto& csram : csrams) {
             banks.push_back(&csram->banks());
@@ -105,7 +105,7 @@ struct Bench final : sim::EventTarget, sim::PacketOwner {
     std::vector<std::unique_ptr<sim::ClusterNoc>> cluster_nocs;
     std::vector<std::unique_ptr<sim::Csram>> csrams;
     std::vector<std::unique_ptr<sim::Tsram>> tsrams;
-    std::vector<sim::BankCalendar*> banks;
+    std::vector<sim::SramBanks*> banks;
     std::unique_ptr<sim::RouteTable> routes;
     std::vector<Shot>* shots = nullptr;
 };
@@ -388,7 +388,7 @@ private:
     }
 
     Bench& bench_;
-    std::set<std::tuple<const sim::BankCalendar*, Cycle, std::uint64_t>> taken_;
+    std::set<std::tuple<const sim::SramBanks*, Cycle, std::uint64_t>> taken_;
     const std::vector<Shot>* shots_ = nullptr;
     std::vector<Cycle> landed_;
     std::map<Key, Step> steps_;
