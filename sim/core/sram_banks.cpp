@@ -156,6 +156,8 @@ SramBanks::SramBanks(const BankSpec& spec)
 
 Cycle SramBanks::reserve(BankClient port, std::uint64_t offset, std::uint64_t bytes, Cycle from, std::uint64_t width,
                          Cycle now) {
+    SLUICE_CHECK(port <= BankClient::read && bytes > 0 && width > 0 && now <= from,
+                 "a port asks for banks that cannot be");
     const bool running = std::any_of(macros_.begin(), macros_.end(), [](const Macro& each) { return each.running; });
     if (!running || now > now_ + kLongestLag) {
         advance(now);
@@ -166,6 +168,7 @@ Cycle SramBanks::reserve(BankClient port, std::uint64_t offset, std::uint64_t by
 
 void SramBanks::start(BankClient engine, const std::vector<LineStream>& streams, Cycle cycles, Cycle now) {
     advance(now);
+    SLUICE_CHECK(engine >= BankClient::ttu, "a port has no macros");
     Macro& macro = this->macro(engine);
     SLUICE_CHECK(!macro.running && now == now_ && cycles >= 1, "a macro starts before the one before it has ended");
     macro.running = true;
@@ -176,7 +179,8 @@ void SramBanks::start(BankClient engine, const std::vector<LineStream>& streams,
     macro.streams.clear();
     for (const LineStream& stream : streams) {
         const std::uint64_t lines = LineWalk::total(stream, line_bytes_);
-        SLUICE_CHECK(stream.duration >= 1 && stream.start + stream.duration <= cycles, "a stream outlasts its macro");
+        SLUICE_CHECK(stream.duration >= 1 && stream.duration <= cycles && stream.start <= cycles - stream.duration,
+                     "a stream outlasts its macro");
         if (lines > 0) {
             macro.streams.push_back({LineWalk(stream, banks_, line_bytes_), stream.start,
                                      stream.start + stream.duration, lines / stream.duration, lines % stream.duration,

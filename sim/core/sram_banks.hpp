@@ -15,12 +15,17 @@
 // So a macro takes `cycles` + its stalls, and a stream that sweeps over the banks yields to another one without loss
 // as long as no bank is asked for more than once a cycle on average.
 //
+// In detail: slots are filled before they are served, so a line whose slot is served in this cycle enters in the next.
+// A slot that was filled in the same cycle is put down to the engine itself; of several streams that find their slot
+// taken, to the first one. When its clock has run out, a macro stalls while a line waits: for the lowest bank of its
+// first stream that does. Lines of one packet can hold up each other. Of equally long stalls, TTU goes first.
+//
 // Nothing ticks: cycles are worked out when somebody asks, and only those in which a macro runs. Equal, cycle for
 // cycle, to tests/sim/bank_reference.hpp.
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "isa/units.hpp"
@@ -50,9 +55,6 @@ struct LineStream {
     std::array<std::int64_t, 3> strides{0, 0, 0};
     Cycle start = 0, duration = 1;
 };
-/// Streams of a macro at most.
-constexpr std::size_t kMaxStreams = 16;
-
 struct BankCounts {
     std::array<std::uint64_t, kBankClients> lines{};
     /// stalled[x][y]: cycles in which x stood because y had the bank. Of ports: cycles for which a port was held up.

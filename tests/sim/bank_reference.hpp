@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
@@ -14,23 +13,49 @@
 
 namespace sluice::test {
 
+/// The lines that bytes [offset, offset + bytes) touch.
+[[nodiscard]] inline std::vector<std::uint64_t> lines_of(std::uint64_t offset, std::uint64_t bytes,
+                                                         std::uint64_t line_bytes) {
+    std::vector<std::uint64_t> lines;
+    for (std::uint64_t line = offset / line_bytes; line * line_bytes < offset + bytes; ++line) {
+        lines.push_back(line);
+    }
+    return lines;
+}
+
+/// Those of a stream, in order.
+[[nodiscard]] inline std::vector<std::uint64_t> lines_of(const sim::LineStream& stream, std::uint64_t line_bytes) {
+    std::vector<std::uint64_t> lines;
+    for (std::int64_t i = 0; i < stream.counts[0]; ++i) {
+        for (std::int64_t j = 0; j < stream.counts[1]; ++j) {
+            for (std::int64_t k = 0; k < stream.counts[2] && stream.run > 0; ++k) {
+                const std::int64_t offset =
+                    stream.offset + i * stream.strides[0] + j * stream.strides[1] + k * stream.strides[2];
+                const std::vector<std::uint64_t> run =
+                    lines_of(static_cast<std::uint64_t>(offset), static_cast<std::uint64_t>(stream.run), line_bytes);
+                lines.insert(lines.end(), run.begin(), run.end());
+            }
+        }
+    }
+    return lines;
+}
+
 class BankReference {
 public:
     explicit BankReference(const sim::BankSpec& spec) : spec_(spec), had_(spec.banks), has_(spec.banks) {}
 
+    /// Takes banks for a packet; returns the cycles for which its port is held up.
     Cycle reserve(sim::BankClient port, std::uint64_t offset, std::uint64_t bytes, Cycle from, std::uint64_t width) {
         Cycle held = 0;
-        for (std::uint64_t byte = 0; byte < bytes; ++byte) {
-            if (byte > 0 && (offset + byte) % spec_.line_bytes != 0) {
-                continue;  // not the first byte of a line
-            }
-            const std::uint64_t bank = bank_of(offset + byte);
-            auto place = ports_.try_emplace({from + byte / width + held, bank}, port);
-            while (!place.second) {
-                ++stalled(port, place.first->second);
+        for (const std::uint64_t line : lines_of(offset, bytes, spec_.line_bytes)) {
+            const std::uint64_t first_byte = std::max(line * spec_.line_bytes, offset) - offset;
+            const std::uint64_t bank = line % spec_.banks;
+            // Banks have one port: a line of the packet itself is in the way as one of another packet is.
+            while (ports_[from + first_byte / width + held].count(bank) != 0) {
+                ++stalled(port, ports_[from + first_byte / width + held][bank]);
                 ++held;
-                place = ports_.try_emplace({from + byte / width + held, bank}, port);
             }
+            ports_[from + first_byte / width + held][bank] = port;
             ++lines(port);
         }
         return held;
@@ -41,50 +66,47 @@ public:
         macro = Macro{};
         macro.running = true;
         macro.cycles = cycles;
-        for (const sim::LineStream& shape : streams) {
-            macro.streams.push_back(expand(shape));
-            lines(engine) += macro.streams.back().due_at.size();
+        for (const sim::LineStream& stream : streams) {
+            macro.streams.push_back(expand(stream));
+            lines(engine) += macro.streams.back().lines.size();
         }
     }
     void end(sim::BankClient engine) { of(engine).running = false; }
 
     /// One cycle.
     void tick() {
-        for (std::uint64_t bank = 0; bank < spec_.banks; ++bank) {
-            const auto port = ports_.find({now_, bank});
-            has_[bank] = port == ports_.end() ? std::nullopt : std::optional(port->second);
+        std::fill(has_.begin(), has_.end(), std::nullopt);
+        for (const auto& [bank, port] : ports_[now_]) {
+            has_[bank] = port;
         }
-        std::vector<sim::BankClient> order{sim::BankClient::ttu, sim::BankClient::tvp, sim::BankClient::reshaper};
-        const auto age = [this](sim::BankClient engine) {
-            const Cycle stalled = of(engine).running ? of(engine).stalled_in_a_row : 0;
-            return stalled >= spec_.age_bound ? stalled : 0;
-        };
-        std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return age(a) > age(b); });
-        for (const sim::BankClient engine : order) {
-            if (of(engine).running) {
-                tick(engine, of(engine));
-            }
+        for (const sim::BankClient engine : order()) {
+            tick(engine);
         }
         had_ = has_;
+        ports_.erase(now_);
         ++now_;
     }
 
     [[nodiscard]] Cycle now() const { return now_; }
-    [[nodiscard]] Cycle clock(sim::BankClient engine) { return of(engine).clock; }
-    [[nodiscard]] Cycle stalls(sim::BankClient engine) { return of(engine).stalls; }
-    [[nodiscard]] bool finished(sim::BankClient engine) {
+    [[nodiscard]] Cycle clock(sim::BankClient engine) const { return of(engine).clock; }
+    [[nodiscard]] Cycle stalls(sim::BankClient engine) const { return of(engine).stalls; }
+    [[nodiscard]] bool finished(sim::BankClient engine) const {
         const Macro& macro = of(engine);
-        return macro.clock == macro.cycles &&
-               std::all_of(macro.streams.begin(), macro.streams.end(), [](const Stream& s) { return s.slots.empty(); });
+        return macro.clock == macro.cycles && !waits(macro);
     }
     [[nodiscard]] const sim::BankCounts& counts() const { return counts_; }
 
 private:
+    struct Line {
+        std::uint64_t bank = 0;
+        Cycle due_at = 0;  ///< by the macro's clock
+    };
     struct Stream {
-        std::vector<std::uint64_t> banks;  ///< of its lines, in order
-        std::vector<Cycle> due_at;         ///< by the macro's clock
-        std::size_t entered = 0;
-        std::map<std::uint64_t, Cycle> slots;  ///< those that are taken, by bank, and since when
+        std::vector<Line> lines;
+        std::size_t entered = 0;        ///< how many of them have entered their slots
+        std::size_t waiting = 0;        ///< how many of those have not been served
+        std::vector<bool> slots;        ///< by bank: is there a line in it?
+        std::vector<Cycle> entered_at;  ///< by bank: since when, in cycles of the SRAM
     };
     struct Macro {
         std::vector<Stream> streams;
@@ -92,83 +114,115 @@ private:
         bool running = false;
     };
 
-    [[nodiscard]] std::uint64_t bank_of(std::uint64_t byte) const { return byte / spec_.line_bytes % spec_.banks; }
-    Macro& of(sim::BankClient engine) {
-        return macros_[static_cast<std::size_t>(engine) - static_cast<std::size_t>(sim::BankClient::ttu)];
+    static std::size_t index(sim::BankClient engine) {
+        return static_cast<std::size_t>(engine) - static_cast<std::size_t>(sim::BankClient::ttu);
     }
+    Macro& of(sim::BankClient engine) { return macros_.at(index(engine)); }
+    [[nodiscard]] const Macro& of(sim::BankClient engine) const { return macros_.at(index(engine)); }
     std::uint64_t& lines(sim::BankClient client) { return counts_.lines[static_cast<std::size_t>(client)]; }
     Cycle& stalled(sim::BankClient client, sim::BankClient by) {
         return counts_.stalled[static_cast<std::size_t>(client)][static_cast<std::size_t>(by)];
     }
 
     [[nodiscard]] Stream expand(const sim::LineStream& shape) const {
-        Stream out;
-        for (std::int64_t i = 0; i < shape.counts[0]; ++i) {
-            for (std::int64_t j = 0; j < shape.counts[1]; ++j) {
-                for (std::int64_t k = 0; k < shape.counts[2]; ++k) {
-                    const auto first = static_cast<std::uint64_t>(shape.offset + i * shape.strides[0] +
-                                                                  j * shape.strides[1] + k * shape.strides[2]);
-                    const std::uint64_t last = first + static_cast<std::uint64_t>(shape.run) - 1;
-                    for (std::uint64_t line = first / spec_.line_bytes;
-                         shape.run > 0 && line <= last / spec_.line_bytes; ++line) {
-                        out.banks.push_back(line % spec_.banks);
-                    }
-                }
+        Stream stream;
+        stream.slots.resize(spec_.banks);
+        stream.entered_at.resize(spec_.banks);
+        const std::vector<std::uint64_t> lines = lines_of(shape, spec_.line_bytes);
+        Cycle u = 1;  // the cycle of the stream by whose end the line is due
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+            while (u * lines.size() / shape.duration < i + 1) {
+                ++u;
             }
+            stream.lines.push_back({lines[i] % spec_.banks, shape.start + u - 1});
         }
-        const std::uint64_t lines = out.banks.size();
-        for (Cycle u = 1; u <= shape.duration; ++u) {
-            while (out.due_at.size() < u * lines / shape.duration) {
-                out.due_at.push_back(shape.start + u - 1);
-            }
-        }
-        return out;
+        return stream;
     }
 
-    void tick(sim::BankClient engine, Macro& macro) {
-        std::optional<sim::BankClient> holder;
-        for (Stream& stream : macro.streams) {
-            const std::optional<sim::BankClient> met = enter(engine, macro, stream);
-            holder = holder ? holder : met;
-            for (auto slot = stream.slots.begin(); slot != stream.slots.end();) {
-                if (has_[slot->first]) {
-                    ++slot;
-                } else {
-                    has_[slot->first] = engine;
-                    slot = stream.slots.erase(slot);
-                }
+    [[nodiscard]] static bool waits(const Macro& macro) {
+        return std::any_of(macro.streams.begin(), macro.streams.end(), [](const Stream& s) { return s.waiting > 0; });
+    }
+
+    /// Of the macros that run.
+    [[nodiscard]] std::vector<sim::BankClient> order() const {
+        std::vector<sim::BankClient> order;
+        for (const auto engine : {sim::BankClient::ttu, sim::BankClient::tvp, sim::BankClient::reshaper}) {
+            if (of(engine).running) {
+                order.push_back(engine);
             }
         }
-        if (holder) {
+        const auto goes_first = [this](sim::BankClient a, sim::BankClient b) {
+            const Cycle age_a = of(a).stalled_in_a_row;
+            const Cycle age_b = of(b).stalled_in_a_row;
+            return age_a >= spec_.age_bound && (age_b < spec_.age_bound || age_a > age_b);
+        };
+        std::stable_sort(order.begin(), order.end(), goes_first);
+        return order;
+    }
+
+    void tick(sim::BankClient engine) {
+        Macro& macro = of(engine);
+        const bool runs_out = macro.clock == macro.cycles;
+        std::optional<sim::BankClient> blamed = runs_out ? first_waiting(macro) : std::nullopt;
+        for (Stream& stream : macro.streams) {
+            const std::optional<sim::BankClient> holder = runs_out ? std::nullopt : enter(engine, macro.clock, stream);
+            blamed = blamed ? blamed : holder;
+        }
+        for (Stream& stream : macro.streams) {
+            serve(engine, stream);
+        }
+        if (blamed) {
             ++macro.stalls;
             ++macro.stalled_in_a_row;
-            ++stalled(engine, *holder);
+            ++stalled(engine, *blamed);
         } else {
             macro.stalled_in_a_row = 0;
-            macro.clock += macro.clock < macro.cycles ? 1 : 0;
+            macro.clock += runs_out ? 0 : 1;
         }
     }
 
-    /// Whom the stream stands for, if it does.
-    std::optional<sim::BankClient> enter(sim::BankClient engine, const Macro& macro, Stream& stream) {
-        if (macro.clock == macro.cycles) {
-            return stream.slots.empty() ? std::nullopt : had_[stream.slots.begin()->first];
-        }
-        while (stream.entered < stream.banks.size() && stream.due_at[stream.entered] <= macro.clock) {
-            const std::uint64_t bank = stream.banks[stream.entered];
-            const auto slot = stream.slots.find(bank);
+    /// After the end of its clock a macro stands for its first stream's first bank.
+    [[nodiscard]] std::optional<sim::BankClient> first_waiting(const Macro& macro) const {
+        for (const Stream& stream : macro.streams) {
+            const auto slot = std::find(stream.slots.begin(), stream.slots.end(), true);
             if (slot != stream.slots.end()) {
-                return slot->second == now_ ? engine : had_[bank];
+                return had_[static_cast<std::size_t>(slot - stream.slots.begin())];
             }
-            stream.slots.emplace(bank, now_);
-            ++stream.entered;
         }
         return std::nullopt;
     }
 
+    /// Lines that are due by `clock`. Returns who is to blame if one finds its slot taken.
+    std::optional<sim::BankClient> enter(sim::BankClient engine, Cycle clock, Stream& stream) const {
+        for (; stream.entered < stream.lines.size(); ++stream.entered) {
+            const Line& line = stream.lines[stream.entered];
+            if (line.due_at > clock) {
+                break;
+            }
+            if (stream.slots[line.bank]) {
+                // Nobody has kept a line from its bank that came to its slot just now: the stream is in its own way.
+                return stream.entered_at[line.bank] == now_ ? engine : had_[line.bank];
+            }
+            stream.slots[line.bank] = true;
+            stream.entered_at[line.bank] = now_;
+            ++stream.waiting;
+        }
+        return std::nullopt;
+    }
+
+    void serve(sim::BankClient engine, Stream& stream) {
+        for (std::size_t bank = 0; bank < spec_.banks && stream.waiting > 0; ++bank) {
+            if (stream.slots[bank] && !has_[bank]) {
+                has_[bank] = engine;
+                stream.slots[bank] = false;
+                --stream.waiting;
+            }
+        }
+    }
+
     sim::BankSpec spec_;
     Cycle now_ = 0;
-    std::map<std::pair<Cycle, std::uint64_t>, sim::BankClient> ports_;
+    std::map<Cycle, std::map<std::uint64_t, sim::BankClient>> ports_;  ///< what they take, from now on
     std::array<Macro, sim::kBankEngines> macros_;
     std::vector<std::optional<sim::BankClient>> had_, has_;  ///< who has which bank: a cycle ago, now
     sim::BankCounts counts_;
