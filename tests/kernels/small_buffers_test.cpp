@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Do compiled programs come to an end, with all their work done, when networks and memories leave them as little room as
-// a chip can have? Back-pressure must slow a program down, never stop it.
+// Do compiled programs come to an end, with all their work done, when networks and memories leave them as little room
+// as a chip can have? Back-pressure must slow a program down, never stop it.
 #include <catch2/catch.hpp>
 
 #include "tests/kernels/compiled.hpp"
