@@ -115,13 +115,13 @@ void describe_control(Visitor& visit, Chip& chip) {
     visit({"tdma.bytes_per_cycle", "B/cycle", 1, kMaxWidth, "each direction"}, tdma.bytes_per_cycle);
     visit({"tdma.max_inflight_bytes", "B", 32, kMaxSramBytes, "asked for and not yet delivered"},
           tdma.max_inflight_bytes);
-    visit({"tdma.setup_cycles", "cycles", 0, kMaxCycles, "per descriptor"}, tdma.setup_cycles);
+    visit({"tdma.setup_cycles", "cycles", 1, kMaxCycles, "per descriptor"}, tdma.setup_cycles);
     auto& cdma = chip.cdma;
     visit({"cdma.channels", "", 1, kSmallCount, "queues of a cluster's DMA engine"}, cdma.channels);
     visit({"cdma.bytes_per_cycle", "B/cycle", 1, kMaxWidth, "each direction"}, cdma.bytes_per_cycle);
     visit({"cdma.max_inflight_bytes", "B", 32, kMaxSramBytes, "asked for and not yet delivered"},
           cdma.max_inflight_bytes);
-    visit({"cdma.setup_cycles", "cycles", 0, kMaxCycles, "per descriptor"}, cdma.setup_cycles);
+    visit({"cdma.setup_cycles", "cycles", 1, kMaxCycles, "per descriptor"}, cdma.setup_cycles);
     auto& control = chip.control;
     visit({"control.issue_cycles", "cycles", 1, kMaxCycles, "control processor, per instruction"},
           control.issue_cycles);

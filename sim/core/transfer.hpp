@@ -59,7 +59,7 @@ struct TsramTraffic {
 struct Packet;
 
 /// The engine that sent a packet. `on_landing` is called as soon as the landing is certain, which may be before
-/// `cycle`.
+/// `cycle`; in `cycle` itself, in its arrive phase.
 class PacketOwner {
 public:
     virtual void on_landing(Packet& packet, Cycle cycle) = 0;

@@ -2,18 +2,26 @@
 #pragma once
 // A DMA engine: channels that share an address generator and two data paths, one each way.
 //
-// A channel prepares its head descriptor (waits taken, then `setup_cycles`) while the one before it is still sending,
-// and starts to send as soon as that one has sent its last packet, so a channel streams without gaps. A descriptor is
-// complete when its last packet has landed and all descriptors before it in the channel are complete; then it signals.
-// Each data path sends one packet after the other at `bytes_per_cycle`, taking the channels that have one in turn.
-// Packets that have been sent and have not landed are bounded by `max_inflight_bytes` over both paths (one that is
-// larger goes alone). In a cycle, what has landed by then is given back first, then the outbound path sends what it
-// can, then the inbound one, and again while either can. A fence takes one cycle to prepare and sends nothing. A
-// descriptor uses the outbound path if its source is the engine's own SRAM and its destination is not, else the
-// inbound.
+// A channel prepares its head descriptor (waits taken, then `setup_cycles`, at least one) while the one before it is
+// still sending, and starts to send as soon as that one has sent its last packet, so a channel streams without gaps. A
+// descriptor is complete when its last packet has landed and all descriptors before it in the channel are complete;
+// then it signals. A fence takes one cycle to prepare and sends nothing; a descriptor without bytes sends nothing
+// either.
 //
-// A channel's account: busy while it prepares or has packets to send; `memory` while the engine may not send because of
-// the bound, or while it only waits for packets to land; else as its queue says.
+// No packet crosses a granule of HBM, or of the source if neither side is in HBM; a byte of the other side goes with
+// the byte that makes it whole. A converting packet takes the larger of its two sides of a path; against the bound it
+// counts its source bytes; on the wire it is its destination bytes if it leaves the engine's own SRAM, else its source
+// bytes.
+//
+// Each data path sends one packet after the other at `bytes_per_cycle`, taking the channels that have one in turn. A
+// descriptor uses the outbound path if its source is the engine's own SRAM and its destination is not that alone, else
+// the inbound. Packets that have been sent and have not landed are bounded by `max_inflight_bytes` over both paths; one
+// that is larger goes when no bytes are under way. A path that is held up waits for the packet whose turn it is, unless
+// a channel whose turn is earlier gets one. In a cycle, what has landed by then is given back first, then the outbound
+// path sends what it can, then the inbound one, and again while either can.
+//
+// A channel's account: busy while it prepares or has packets to send; `memory` while its path is held up by the bound,
+// or while it only waits for packets to land; else as its queue says.
 #include <array>
 #include <deque>
 #include <systemc>
