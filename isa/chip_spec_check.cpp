@@ -135,19 +135,21 @@ private:
         const std::int64_t visit = t.nrp + t.nfaw + hbm.bank_groups * std::max(t.nrrds, t.nrrdl) +
                                    std::max(t.nrcdrd, t.nrcdwr) + hbm.bank_groups * t.nccdl + recovery;
         const std::string parts = fmt::format(
-            "and {} for a visit to a row of every bank group (nrp, nfaw, nrrdl, nrcdrd or nrcdwr, nccdl, nrtp or ncwl "
-            "+ nbl "
-            "+ nwr)",
+            "{} for a visit to a row of every bank group (nrp, nfaw, nrrdl, nrcdrd or nrcdwr, nccdl, nrtp or ncwl + "
+            "nbl + nwr)",
             visit);
         if (hbm.refresh == "all_bank") {
             require(t.nrefi > t.nrfc + visit, "hbm.timing.nrefi", t.nrefi,
-                    fmt::format("more than {}: nrfc, {}", t.nrfc + visit, parts));
+                    fmt::format("more than {}: nrfc, and {}", t.nrfc + visit, parts));
         } else if (hbm.refresh == "per_bank") {
-            // The banks of a granule are refreshed one after the other.
-            const std::int64_t free = banks - hbm.bank_groups + 1;
-            const std::int64_t needed = std::max(banks * t.nrrefd, ((t.nrfcpb + visit) * banks + free - 1) / free);
+            // The banks of a granule are refreshed one after the other, at worst evenly spread over the interval; the
+            // visit has to fit between two of them, each of which may first have to close its bank.
+            const std::int64_t between = t.nrfcpb + recovery + t.nrp + visit;
+            const std::int64_t needed = std::max(banks * t.nrrefd, hbm.bank_groups * between);
             require(t.nrefi > needed, "hbm.timing.nrefi", t.nrefi,
-                    fmt::format("more than {}: {} banks x nrrefd; nrfcpb, {}", needed, banks, parts));
+                    fmt::format("more than {}: {} banks x nrrefd; {} bank groups x {}: nrfcpb, nrp and nrtp or ncwl + "
+                                "nbl + nwr before it, and {}",
+                                needed, banks, hbm.bank_groups, between, parts));
         }
     }
 

@@ -200,6 +200,9 @@ TEST_CASE("fields that do not fit together are refused at the one that was set")
         {"hbm.write_high=65", "at most hbm.write_queue (64)"},
         {"hbm.write_low=51", "less than hbm.write_high (51)"},
         {"hbm.timing.nrefi=900", "48 banks x nrrefd"},
+        // Between two refreshes of a granule's four banks, evenly spread: nrfcpb, 64 + 38 to close the bank before it,
+        // and a visit: 38 + 35 + 4 x 9 + 45 + 4 x 4 + 64.
+        {"hbm.timing.nrefi=2144", "4 bank groups x"},
         {"hbm.rows=1048576", "2^40 bytes"},
     };
     for (const auto& [set, allowed] : cases) {

@@ -137,12 +137,12 @@ private:
         h.refresh_ahead = one_of<std::int64_t>({0, 0, 1, 3});
         const std::int64_t banks = h.bank_groups * h.banks_per_group * h.ranks;
         const isa::HbmTimingSpec& t = h.timing;
-        // A round leaves the banks of a granule time to be open together, and the row bus to others than refreshes.
+        // Between the refreshes of the banks of a granule, at worst evenly spread, they have time to be open together;
+        // and the row bus has time for others than refreshes.
         const std::int64_t open = t.nrp + t.nrc + t.nrcdrd + h.bank_groups * (t.nrrdl + t.nfaw);
-        const std::int64_t least = h.refresh == "per_bank"
-                                       ? std::max(banks * std::max(t.nrrefd, 8 * h.pseudo_channels),
-                                                  2 * (t.nrfcpb + open) * banks / (banks - h.bank_groups + 1))
-                                       : t.nrfc + 2 * open;
+        const std::int64_t least = h.refresh == "per_bank" ? std::max(banks * std::max(t.nrrefd, 8 * h.pseudo_channels),
+                                                                      h.bank_groups * (t.nrfcpb + t.nrp + t.nwr + open))
+                                                           : t.nrfc + 2 * open;
         h.timing.nrefi = least + 1 + between(0, least * 2);
     }
 
