@@ -58,12 +58,7 @@ void DramChannel::run_until(Ck end) {
 
 // The next CK in which any of the five parts of a CK has something to do.
 Ck DramChannel::next() {
-    Ck first = wants_turn() ? tick_ : kNever;
-    for (const std::size_t d : {kRead, kWrite}) {
-        if (!waiting_[d].empty() && queued_[d] < capacity_[d]) {
-            first = std::min(first, std::max(waiting_[d].front().arrival, tick_));
-        }
-    }
+    Ck first = sizes_changed_ && wants_turn() ? tick_ : std::max(admission(), tick_);
     for (PseudoChannel& pc : channels_) {
         if (pc.column_stale) {
             choose_column(pc);
@@ -86,15 +81,13 @@ void DramChannel::step(Ck now) {
     }
     admit(now);
     turn();
-    if (per_bank_ || all_bank_) {
-        for (PseudoChannel& pc : channels_) {
-            if (next_look(pc) <= now) {
-                look_for_refresh(pc, now);
-            }
+    for (PseudoChannel& pc : channels_) {
+        if (next_look(pc) <= now) {
+            look_for_refresh(pc, now);
         }
     }
     const std::size_t count = channels_.size();
-    std::size_t turn_of = count == 1 ? 0 : now % count;
+    std::size_t turn_of = count <= 2 ? now & (count - 1) : now % count;
     PseudoChannel& column = channels_[turn_of];
     if (column.column_stale) {
         choose_column(column);
@@ -119,24 +112,34 @@ void DramChannel::step(Ck now) {
 
 // ---- queues ---------------------------------------------------------------------------------------------------------
 
+// When the next request enters its queue.
+Ck DramChannel::admission() const {
+    const Ck read = queued_[kRead] < capacity_[kRead] ? arrival_[kRead] : kNever;
+    const Ck write = queued_[kWrite] < capacity_[kWrite] ? arrival_[kWrite] : kNever;
+    return std::min(read, write);
+}
+
+void DramChannel::push(const DramRequest& request) {
+    const std::size_t d = request.write ? kWrite : kRead;
+    if (waiting_[d].empty()) {
+        arrival_[d] = request.arrival;
+    }
+    waiting_[d].push_back(request);
+}
+
 void DramChannel::admit(Ck now) {
-    for (;;) {
-        std::size_t first = 2;
-        for (const std::size_t d : {kRead, kWrite}) {
-            if (!waiting_[d].empty() && queued_[d] < capacity_[d] && waiting_[d].front().arrival <= now &&
-                (first == 2 || waiting_[d].front().arrival < waiting_[first].front().arrival)) {
-                first = d;
-            }
-        }
-        if (first == 2) {
-            return;
-        }
-        const DramRequest& request = waiting_[first].front();
+    while (admission() <= now) {
+        // Of two of the same time the read comes first.
+        const bool read = queued_[kRead] < capacity_[kRead] &&
+                          (queued_[kWrite] >= capacity_[kWrite] || arrival_[kRead] <= arrival_[kWrite]);
+        const std::size_t d = read ? kRead : kWrite;
+        const DramRequest& request = waiting_[d].front();
         enter(request);
         if (request.write) {
             client_.accepted(request.tag, request.arrival, now);
         }
-        waiting_[first].pop_front();
+        waiting_[d].pop_front();
+        arrival_[d] = waiting_[d].empty() ? kNever : waiting_[d].front().arrival;
     }
 }
 
@@ -173,9 +176,9 @@ void DramChannel::enter(const DramRequest& request) {
     entry.sequence = next_sequence_++;
     entry.older = of_set.youngest;
     entry.older_of_all = all.youngest;
-    entry.left = request.bursts;
+    entry.rank = static_cast<std::uint8_t>(request.set / table_.sets_per_rank);
     entry.next = static_cast<std::uint8_t>(request.first % table_.interleave);
-    entry.mask = groups_of(request, entry.next, request.bursts);
+    set_left(entry, request.bursts);
     (all.youngest == kNone ? all.oldest : entries_[all.youngest].younger_of_all) = slot;
     (of_set.youngest == kNone ? of_set.oldest : entries_[of_set.youngest].younger) = slot;
     all.youngest = of_set.youngest = slot;
@@ -210,11 +213,16 @@ bool DramChannel::wants_turn() const {
 }
 
 void DramChannel::turn() {
+    if (!sizes_changed_) {
+        return;
+    }
+    sizes_changed_ = false;
     const bool full = queued_[kWrite] >= write_high_;
     draining_ = draining_ || full;
     if (!wants_turn()) {
         return;
     }
+    sizes_changed_ = true;  // look again
     writing_ = !writing_;
     draining_ = writing_ && full;
     ++turns_;
@@ -229,6 +237,7 @@ bool DramChannel::preparing() const {
 }
 
 void DramChannel::sizes_changed() {
+    sizes_changed_ = true;
     if (preparing() != prepared_) {
         prepared_ = !prepared_;
         for (PseudoChannel& pc : channels_) {
@@ -254,17 +263,18 @@ Ck DramChannel::in_slot(const PseudoChannel& pc, Ck at) const {
     return slots == 2 ? at + ((at ^ own) & 1U) : at + (own + slots - at % slots) % slots;
 }
 
-// No hit can start before this.
-Ck DramChannel::soonest_column(const PseudoChannel& pc) const {
-    const Queue& queue = pc.queues[direction()];
-    const DramCommand command = writing_ ? DramCommand::write : DramCommand::read;
-    Ck soonest = kNever;
-    for (std::uint32_t rank = 0; rank < table_.ranks; ++rank) {
-        if (queue.hits_of_rank[rank] != 0) {
-            soonest = std::min(soonest, pc.timing.gate(command, rank));
-        }
+void DramChannel::set_left(Entry& entry, std::uint32_t left) {
+    entry.left = static_cast<std::uint8_t>(left);
+    entry.mask = groups_of(entry.request, entry.next, left);
+    entry.whole = table_.whole(run_of(entry)) && !table_.columns_hold_up_their_banks();
+}
+
+Ck DramChannel::column_time(const PseudoChannel& pc, const Entry& entry) const {
+    if (entry.whole) {
+        const DramCommand command = entry.request.write ? DramCommand::write : DramCommand::read;
+        return std::max(entry.ready, pc.timing.gate_of_whole(command, entry.rank));
     }
-    return in_slot(pc, std::max(soonest, columns_from_));
+    return pc.timing.earliest(run_of(entry));
 }
 
 void DramChannel::choose_column(PseudoChannel& pc) {
@@ -274,15 +284,17 @@ void DramChannel::choose_column(PseudoChannel& pc) {
     if (queue.hits.empty() || pc.refresh.all_under_way) {
         return;
     }
+    const std::uint64_t held_back = banks_held_back(pc);
     if (aged(queue, queue.hits.front())) {
-        offer_column(pc, queue.hits.front());
+        offer_column(pc, queue.hits.front(), held_back);
         return;
     }
-    const Ck soonest = soonest_column(pc);
+    const DramCommand command = writing_ ? DramCommand::write : DramCommand::read;
+    const Ck soonest = in_slot(pc, std::max(pc.timing.gate(command), columns_from_));
     for (const Slot slot : queue.hits) {
         // Most that come later are not sooner; that is seen at once.
         if (entries_[slot].ready < pc.column.at) {
-            offer_column(pc, slot);
+            offer_column(pc, slot, held_back);
             if (pc.column.at == soonest) {
                 return;
             }
@@ -290,24 +302,24 @@ void DramChannel::choose_column(PseudoChannel& pc) {
     }
 }
 
-// By a refresh of one of its banks, or by the oldest request if that has waited too long.
-bool DramChannel::held_back(const PseudoChannel& pc, const Entry& entry) const {
-    const DramRequest& request = entry.request;
-    const std::uint64_t banks = std::uint64_t{entry.mask} << request.set * table_.groups;
-    if (pc.refresh.target >= 0 && (banks >> pc.refresh.target & 1U) != 0) {
-        return true;
-    }
+// By a refresh of one of them, or by the oldest request if that has waited too long.
+std::uint64_t DramChannel::banks_held_back(const PseudoChannel& pc) const {
+    std::uint64_t banks = pc.refresh.target >= 0 ? bit(static_cast<Bank>(pc.refresh.target)) : 0;
     const Queue& queue = pc.queues[direction()];
-    const Entry& first = entries_[queue.requests.oldest];
-    return aged(queue, queue.requests.oldest) && first.request.set == request.set && (first.needs() & entry.mask) != 0;
+    if (aged(queue, queue.requests.oldest)) {
+        const Entry& first = entries_[queue.requests.oldest];
+        banks |= std::uint64_t{first.needs()} << first.request.set * table_.groups;
+    }
+    return banks;
 }
 
-void DramChannel::offer_column(PseudoChannel& pc, Slot slot) {
-    if (held_back(pc, entries_[slot])) {
+void DramChannel::offer_column(PseudoChannel& pc, Slot slot, std::uint64_t held_back) {
+    const Entry& entry = entries_[slot];
+    if ((banks_of(entry, table_.groups) & held_back) != 0) {
         return;
     }
-    const Ck at = in_slot(pc, std::max(pc.timing.earliest(run_of(entries_[slot])), columns_from_));
-    if (at < pc.column.at || (at == pc.column.at && entries_[slot].sequence < entries_[pc.column.slot].sequence)) {
+    const Ck at = in_slot(pc, std::max(column_time(pc, entry), columns_from_));
+    if (at < pc.column.at || (at == pc.column.at && entry.sequence < entries_[pc.column.slot].sequence)) {
         pc.column = {at, slot};
     }
 }
@@ -318,14 +330,13 @@ void DramChannel::becomes_hit(PseudoChannel& pc, std::size_t d, Slot slot) {
     insert_by_age(queue.hits, slot);
     entries_[slot].hit = true;
     entries_[slot].ready = pc.timing.earliest_in_banks(run_of(entries_[slot]));
-    ++queue.hits_of_rank[entries_[slot].request.set / table_.sets_per_rank];
     if (d != direction() || pc.column_stale || pc.refresh.all_under_way) {
         return;
     }
     if (aged(queue, queue.hits.front())) {
         pc.column_stale = true;
     } else {
-        offer_column(pc, slot);
+        offer_column(pc, slot, banks_held_back(pc));
     }
 }
 
@@ -333,7 +344,6 @@ void DramChannel::no_longer_hit(PseudoChannel& pc, std::size_t d, Slot slot) {
     Queue& queue = pc.queues[d];
     queue.hits.erase(std::find(queue.hits.begin(), queue.hits.end(), slot));
     entries_[slot].hit = false;
-    --queue.hits_of_rank[entries_[slot].request.set / table_.sets_per_rank];
     pc.column_stale = true;
 }
 
@@ -353,9 +363,8 @@ void DramChannel::start_run(PseudoChannel& pc, Ck now) {
         note_run(pc, run, entry.request.row, now);
     }
     (writing_ ? pc.counts.written_bursts : pc.counts.read_bursts) += run.count;
-    entry.left = static_cast<std::uint8_t>(entry.left - run.count);
     entry.next = static_cast<std::uint8_t>((entry.next + run.count) % table_.interleave);
-    entry.mask = groups_of(entry.request, entry.next, entry.left);
+    set_left(entry, entry.left - run.count);
     entry.ready = 0;  // a bound will do for what is left
     pc.column_stale = true;
     if (ahead_ > 0 || pc.refresh.due <= now) {

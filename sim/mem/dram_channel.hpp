@@ -70,7 +70,7 @@ public:
                 DramClient& client);
 
     /// In the order of arrivals, none before what `run_until` has been told.
-    void push(const DramRequest& request) { waiting_[request.write ? 1 : 0].push_back(request); }
+    void push(const DramRequest& request);
     /// Performs everything before CK `end`.
     void run_until(Ck end);
     /// The first CK, not yet performed, in which something will happen if nothing arrives; kNever if nothing will.
@@ -103,7 +103,7 @@ private:
     struct Entry {
         DramRequest request;
         std::uint64_t sequence = 0;
-        Ck ready = 0;  ///< of a hit, for its next run, as far as its banks are concerned
+        Ck ready = 0;  ///< of a hit, for its next run, as far as its banks are concerned, or earlier
         std::uint32_t passed_over = 0;
         std::uint32_t activates = 0;
         Slot older = kNone, younger = kNone;                ///< of the same set and direction
@@ -112,8 +112,12 @@ private:
         Groups open = 0;                                    ///< those of them whose row is open
         std::uint8_t left = 0;                              ///< bursts
         std::uint8_t next = 0;                              ///< bank group of the first of them, from the base
+        std::uint8_t rank = 0;
+        bool whole = false;  ///< its next run is, and `ready` says all that its banks forbid
         bool hit = false;
         bool hit_at_arrival = false;
+        bool claims = false;  ///< in Queue::claims
+        RowTrain train;       ///< asked for, if it claims
 
         [[nodiscard]] Groups needs() const { return static_cast<Groups>(mask & ~open); }
     };
@@ -126,7 +130,7 @@ private:
         Groups wanted = 0;        ///< banks of bursts that are left
         Groups used = 0;          ///< those of them whose open row is the one wanted
         Groups needed = 0;        ///< those whose row is not
-        std::uint8_t claims = 0;  ///< in Queue::claims
+        std::uint8_t claims = 0;  ///< requests that ask for trains
     };
     struct Set {
         Groups open = 0;
@@ -135,18 +139,17 @@ private:
     /// A request that asks for a train if nothing keeps it from it.
     struct Claim {
         Ck ready = 0;  ///< as far as its banks are concerned
-        std::uint64_t sequence = 0;
         Slot slot = kNone;
-        std::uint8_t set = 0;
+        std::uint8_t rank = 0;
+        bool precharge = false;
+        bool whole = false;
         bool kept = false;  ///< a row that it would close is wanted
-        RowTrain train;
     };
     /// Queued requests of one direction.
     struct Queue {
         Ends requests;
-        std::vector<Slot> hits;  ///< by age
-        std::array<std::uint16_t, kMaxRanks> hits_of_rank{};
-        std::vector<Claim> claims;
+        std::vector<Slot> hits;     ///< by age
+        std::vector<Claim> claims;  ///< by age
     };
     struct ColumnChoice {
         Ck at = kNever;
@@ -196,6 +199,7 @@ private:
 
     void step(Ck now);
     [[nodiscard]] Ck next();
+    [[nodiscard]] Ck admission() const;
     void admit(Ck now);
     void enter(const DramRequest& request);
     void leave(PseudoChannel& pc, Slot slot);
@@ -205,11 +209,10 @@ private:
     void sizes_changed();
 
     void choose_column(PseudoChannel& pc);
-    void offer_column(PseudoChannel& pc, Slot slot);
-    [[nodiscard]] bool held_back(const PseudoChannel& pc, const Entry& entry) const;
+    void offer_column(PseudoChannel& pc, Slot slot, std::uint64_t held_back);
+    [[nodiscard]] std::uint64_t banks_held_back(const PseudoChannel& pc) const;
     void becomes_hit(PseudoChannel& pc, std::size_t direction, Slot slot);
     void no_longer_hit(PseudoChannel& pc, std::size_t direction, Slot slot);
-    [[nodiscard]] Ck soonest_column(const PseudoChannel& pc) const;
     [[nodiscard]] Ck in_slot(const PseudoChannel& pc, Ck at) const;
     void start_run(PseudoChannel& pc, Ck now);
     void note_run(PseudoChannel& pc, const ColumnRun& run, std::uint32_t row, Ck now);
@@ -219,16 +222,19 @@ private:
     void settle_run(PseudoChannel& pc, std::uint32_t set);
     void settle(PseudoChannel& pc, std::uint32_t set);
     void settle(PseudoChannel& pc, std::size_t direction, std::uint32_t set);
+    void settle_rows(PseudoChannel& pc, std::size_t direction, Slot slot);
+    void settle_train(PseudoChannel& pc, Slot slot);
     void update_wanted(PseudoChannel& pc, std::size_t direction, std::uint32_t set);
-    void drop_claims(Queue& queue, Wishes& wishes, std::uint32_t set);
+    void drop_claim(PseudoChannel& pc, std::size_t direction, Slot slot);
     void claim(PseudoChannel& pc, std::size_t direction, Slot slot, Groups kept);
+    [[nodiscard]] RowTrain train_for(const Entry& entry, Groups open) const;
     void row_after_arrival(PseudoChannel& pc, std::size_t direction, Slot slot);
 
     void choose_row(PseudoChannel& pc);
     void choose_refresh_command(PseudoChannel& pc, RowChoice& best) const;
     void choose_claim(const PseudoChannel& pc, std::size_t direction, RowChoice& best) const;
-    void offer_claim(const PseudoChannel& pc, std::size_t direction, const Claim& claim, RowChoice& best) const;
     [[nodiscard]] bool keeps_from(const PseudoChannel& pc, std::size_t direction, const Claim& claim) const;
+    [[nodiscard]] std::vector<Claim>::iterator claim_of(Queue& queue, Slot slot) const;
     void choose_page_closing(const PseudoChannel& pc, RowChoice& best) const;
     void offer(const PseudoChannel& pc, const RowChoice& choice, Ck allowed, RowChoice& best) const;
     [[nodiscard]] static bool before(const RowChoice& a, const RowChoice& b);
@@ -236,7 +242,8 @@ private:
     void take_row_bus(const RowTrain& train, Ck now);
     void start_train(PseudoChannel& pc, Ck now);
     void open_row(PseudoChannel& pc, Bank bank, std::uint32_t row, Ck now);
-    void close_row(PseudoChannel& pc, Bank bank);
+    void close_row(PseudoChannel& pc, Bank bank, Ck now);
+    void forget_row(PseudoChannel& pc, Bank bank);
     void start_for_all(PseudoChannel& pc, isa::DramCommand command, Ck now);
     void note_bank_refreshed(PseudoChannel& pc, Bank bank);
 
@@ -255,7 +262,19 @@ private:
     void skip_idle_refreshes(Ck end);
 
     [[nodiscard]] ColumnRun run_of(const Entry& entry) const;
+    [[nodiscard]] Ck column_time(const PseudoChannel& pc, const Entry& entry) const;
+    void set_left(Entry& entry, std::uint32_t left);
+    [[nodiscard]] static std::uint64_t banks_of(const Entry& entry, std::uint32_t groups) {
+        return std::uint64_t{entry.mask} << entry.request.set * groups;
+    }
     [[nodiscard]] Groups groups_of(const DramRequest& request, std::uint32_t next, std::uint32_t left) const;
+    [[nodiscard]] static Groups groups_of(const RowTrain& train) {
+        std::uint32_t groups = 0;
+        for (std::uint32_t i = 0; i < train.count; ++i) {
+            groups |= 1U << train.groups[i];
+        }
+        return static_cast<Groups>(groups);
+    }
     [[nodiscard]] Groups open_to(const PseudoChannel& pc, const Entry& entry) const;
     [[nodiscard]] bool aged(const Queue& queue, Slot slot) const {
         return queue.requests.oldest == slot && entries_[slot].passed_over >= age_limit_;
@@ -288,7 +307,9 @@ private:
     std::vector<Slot> free_;
     std::size_t entries_in_use_ = 0;
     std::array<std::deque<DramRequest>, 2> waiting_;  ///< at the port
+    std::array<Ck, 2> arrival_{kNever, kNever};       ///< of the first of them
     std::array<std::uint32_t, 2> queued_{};
+    bool sizes_changed_ = false;  ///< since the direction was looked at
     std::uint64_t next_sequence_ = 0, turns_ = 0;
     bool writing_ = false, draining_ = false, prepared_ = false;
     std::uint64_t bus_taken_ = 0;  ///< bit i: the row bus at CK bus_from_ + i; later ones are free

@@ -38,21 +38,14 @@ void DramChannel::settle(PseudoChannel& pc, std::size_t d, std::uint32_t set) {
     if (wishes.wanted == 0) {
         return;
     }
-    if (wishes.claims > 0) {
-        drop_claims(pc.queues[d], wishes, set);
-    }
     wishes.wanted = wishes.used = wishes.needed = 0;
     Groups kept = 0;  // by hits
     for (Slot slot = wishes.requests.oldest; slot != kNone; slot = entries_[slot].younger) {
-        Entry& entry = entries_[slot];
-        entry.open = open_to(pc, entry);
-        const bool hit = entry.open == entry.mask;
-        if (hit != entry.hit) {
-            hit ? becomes_hit(pc, d, slot) : no_longer_hit(pc, d, slot);
-        }
+        settle_rows(pc, d, slot);
+        const Entry& entry = entries_[slot];
         wishes.wanted = static_cast<Groups>(wishes.wanted | entry.mask);
         wishes.used = static_cast<Groups>(wishes.used | entry.open);
-        kept = static_cast<Groups>(kept | (hit ? entry.open : 0));
+        kept = static_cast<Groups>(kept | (entry.hit ? entry.open : 0));
     }
     update_wanted(pc, d, set);
     // Older requests keep their rows too, so that no two can wait for each other.
@@ -60,9 +53,20 @@ void DramChannel::settle(PseudoChannel& pc, std::size_t d, std::uint32_t set) {
         const Entry& entry = entries_[slot];
         if (entry.needs() != 0 && (entry.needs() & wishes.needed) == 0) {
             claim(pc, d, slot, kept);
+        } else if (entry.claims) {
+            drop_claim(pc, d, slot);
         }
         wishes.needed = static_cast<Groups>(wishes.needed | entry.needs());
         kept = static_cast<Groups>(kept | entry.open);
+    }
+}
+
+void DramChannel::settle_rows(PseudoChannel& pc, std::size_t d, Slot slot) {
+    Entry& entry = entries_[slot];
+    entry.open = open_to(pc, entry);
+    const bool hit = entry.open == entry.mask;
+    if (hit != entry.hit) {
+        hit ? becomes_hit(pc, d, slot) : no_longer_hit(pc, d, slot);
     }
 }
 
@@ -77,10 +81,12 @@ void DramChannel::settle_arrival(PseudoChannel& pc, std::size_t d, Slot slot) {
     pc.wanted[d] |= std::uint64_t{entry.mask} << set * table_.groups;
     if (needs == 0) {
         becomes_hit(pc, d, slot);
-        for (std::size_t i = 0; wishes.claims > 0 && i < pc.queues[d].claims.size(); ++i) {
-            Claim& claim = pc.queues[d].claims[i];
-            claim.kept = claim.kept || (claim.set == set && claim.train.command == DramCommand::precharge &&
-                                        (entries_[claim.slot].needs() & entry.open) != 0);
+        for (Slot other = wishes.claims > 0 ? wishes.requests.oldest : slot; other != slot;
+             other = entries_[other].younger) {
+            const Entry& older = entries_[other];
+            if (older.claims && older.train.command == DramCommand::precharge && (older.needs() & entry.open) != 0) {
+                claim_of(pc.queues[d], other)->kept = true;
+            }
         }
     } else if ((needs & wishes.needed) == 0) {
         const Groups kept = wishes.used;
@@ -112,38 +118,63 @@ void DramChannel::update_wanted(PseudoChannel& pc, std::size_t d, std::uint32_t 
     pc.wanted[d] = (pc.wanted[d] & ~all) | std::uint64_t{pc.sets[set].wishes[d].wanted} << first;
 }
 
-void DramChannel::drop_claims(Queue& queue, Wishes& wishes, std::uint32_t set) {
-    for (std::size_t i = queue.claims.size(); i-- > 0 && wishes.claims > 0;) {
-        if (queue.claims[i].set == set) {
-            queue.claims[i] = queue.claims.back();
-            queue.claims.pop_back();
-            --wishes.claims;
-        }
-    }
+std::vector<DramChannel::Claim>::iterator DramChannel::claim_of(Queue& queue, Slot slot) const {
+    return std::find_if(queue.claims.begin(), queue.claims.end(), [&](const Claim& c) { return c.slot == slot; });
 }
 
+void DramChannel::drop_claim(PseudoChannel& pc, std::size_t d, Slot slot) {
+    Queue& queue = pc.queues[d];
+    Entry& entry = entries_[slot];
+    queue.claims.erase(claim_of(queue, slot));
+    entry.claims = false;
+    --pc.sets[entry.request.set].wishes[d].claims;
+}
+
+// Makes a claim, or brings it up to date.
 void DramChannel::claim(PseudoChannel& pc, std::size_t d, Slot slot, Groups kept) {
-    const Entry& entry = entries_[slot];
+    std::vector<Claim>& claims = pc.queues[d].claims;
+    Entry& entry = entries_[slot];
     Set& set = pc.sets[entry.request.set];
-    Claim& claim = pc.queues[d].claims.emplace_back();
-    ++set.wishes[d].claims;
-    const Groups closes = entry.needs() & set.open;
-    const Groups banks = closes != 0 ? closes : entry.needs();
-    claim.slot = slot;
-    claim.sequence = entry.sequence;
-    claim.set = entry.request.set;
-    claim.kept = (closes & kept) != 0;
-    claim.train.command = closes != 0 ? DramCommand::precharge : DramCommand::activate;
-    const std::uint32_t longest = table_.longest_train(claim.train.command);
-    std::uint32_t offset = entry.next;
-    for (std::uint32_t i = 0; i < table_.interleave && claim.train.count < longest; ++i) {
-        const std::uint32_t group = entry.request.base + offset;
-        if ((banks >> group & 1U) != 0) {
-            claim.train.add(claim.set * table_.groups + group);
+    auto at = entry.claims ? claim_of(pc.queues[d], slot) : claims.end();
+    if (!entry.claims) {
+        entry.claims = true;
+        ++set.wishes[d].claims;
+        while (at != claims.begin() && entries_[(at - 1)->slot].sequence > entry.sequence) {
+            --at;
         }
-        offset = offset + 1 == table_.interleave ? 0 : offset + 1;
+        at = claims.insert(at, Claim{});
     }
-    claim.ready = pc.timing.earliest_in_banks(claim.train);
+    entry.train = train_for(entry, set.open);
+    *at = {pc.timing.earliest_in_banks(entry.train),
+           slot,
+           entry.rank,
+           entry.train.command == DramCommand::precharge,
+           entry.train.whole,
+           (entry.needs() & set.open & kept) != 0};
+}
+
+// Precharges of the rows that are in its way, or else activates.
+RowTrain DramChannel::train_for(const Entry& entry, Groups open) const {
+    const Groups closes = entry.needs() & open;
+    const Groups banks = closes != 0 ? closes : entry.needs();
+    RowTrain train;
+    train.command = closes != 0 ? DramCommand::precharge : DramCommand::activate;
+    train.set = entry.request.set;
+    const std::uint32_t longest = table_.longest_train(train.command);
+    const GroupOrder& order = table_.order(entry.request.base, entry.next);
+    train.whole =
+        entry.request.base == 0 && entry.next == 0 && longest >= table_.groups && banks == (1U << table_.groups) - 1;
+    if (train.whole) {
+        train.count = static_cast<std::uint8_t>(table_.groups);
+        train.groups = order;
+        return train;
+    }
+    for (std::uint32_t i = 0; i < table_.interleave && train.count < longest; ++i) {
+        if ((banks >> order[i] & 1U) != 0) {
+            train.add(order[i]);
+        }
+    }
+    return train;
 }
 
 // A request more can only bring the choice forward, or keep a row that it would close.
@@ -151,11 +182,15 @@ void DramChannel::row_after_arrival(PseudoChannel& pc, std::size_t d, Slot slot)
     if (pc.row_stale || pc.nominated || pc.refresh.all_under_way) {
         return;
     }
-    const std::vector<Claim>& claims = pc.queues[d].claims;
-    if (closes_pages_ || (pc.row.at != kNever && pc.row.train.banks[0] / table_.groups == entries_[slot].request.set)) {
+    if (closes_pages_ || (pc.row.at != kNever && pc.row.train.set == entries_[slot].request.set)) {
         pc.row_stale = true;
-    } else if (!claims.empty() && claims.back().slot == slot && (d == direction() || prepared_)) {
-        offer_claim(pc, d, claims.back(), pc.row);
+    } else if (entries_[slot].claims && (d == direction() || prepared_)) {
+        const Claim& claim = pc.queues[d].claims.back();  // it is the youngest
+        if (!keeps_from(pc, d, claim)) {
+            const Entry& entry = entries_[slot];
+            offer(pc, {0, d == direction() ? kDirection : kPrepare, slot, entry.sequence, entry.train},
+                  pc.timing.earliest(entry.train), pc.row);
+        }
     }
 }
 
@@ -163,7 +198,7 @@ void DramChannel::row_after_arrival(PseudoChannel& pc, std::size_t d, Slot slot)
 void DramChannel::row_after_run(PseudoChannel& pc, const ColumnRun& run, Ck now) {
     const DramCommand column = run.write ? DramCommand::write : DramCommand::read;
     const RowTrain& train = pc.row.train;
-    const bool of_set = pc.row.at != kNever && train.banks[0] / table_.groups == run.set;
+    const bool of_set = pc.row.at != kNever && train.set == run.set;
     if (pc.nominated) {
         const bool touched = of_set || table_.holds_up_others(column, train.command);
         if (touched && pc.timing.earliest(train) > now) {
@@ -219,50 +254,61 @@ void DramChannel::choose_refresh_command(PseudoChannel& pc, RowChoice& best) con
     } else if (pc.refresh.target >= 0) {
         const auto bank = static_cast<Bank>(pc.refresh.target);
         choice.train.command = pc.rows[bank] == kNoRow ? DramCommand::refresh_bank : DramCommand::precharge;
-        choice.train.add(bank);
+        choice.train.set = static_cast<std::uint8_t>(bank / table_.groups);
+        choice.train.add(bank % table_.groups);
         offer(pc, choice, pc.timing.earliest(choice.train), best);
     }
 }
 
+// Whatever has been chosen before comes first where times are equal, and so do older claims.
 void DramChannel::choose_claim(const PseudoChannel& pc, std::size_t d, RowChoice& best) const {
-    const Priority priority = d == direction() ? kDirection : kPrepare;
+    const std::vector<Claim>& claims = pc.queues[d].claims;
+    if (claims.empty()) {
+        return;
+    }
     const Ck from = std::max(pc.rows_free, tick_);
-    const Ck activate = std::max(from, pc.timing.gate(DramCommand::activate));
-    const Ck precharge = std::max(from, pc.timing.gate(DramCommand::precharge));
-    for (const Claim& claim : pc.queues[d].claims) {
-        // Most cannot be the best; that is seen at once.
-        const Ck gate = claim.train.command == DramCommand::activate ? activate : precharge;
-        const Ck soonest = std::max(claim.ready, gate);
-        const bool later = best.priority < priority || (best.priority == priority && best.sequence < claim.sequence);
-        if (soonest < best.at || (soonest == best.at && !later)) {
-            offer_claim(pc, d, claim, best);
+    Ck first = best.at;
+    const Claim* chosen = nullptr;
+    for (const Claim& claim : claims) {
+        Ck at = std::max(claim.ready, from);
+        if (at >= first) {
+            continue;
+        }
+        const DramCommand command = claim.precharge ? DramCommand::precharge : DramCommand::activate;
+        at = std::max(at, claim.whole ? pc.timing.gate_of_whole(command, claim.rank)
+                                      : pc.timing.earliest(entries_[claim.slot].train));
+        if (at < first && !keeps_from(pc, d, claim)) {
+            first = at;
+            chosen = &claim;
         }
     }
-}
-
-void DramChannel::offer_claim(const PseudoChannel& pc, std::size_t d, const Claim& claim, RowChoice& best) const {
-    if (!keeps_from(pc, d, claim)) {
-        const Priority priority = d == direction() ? kDirection : kPrepare;
-        offer(pc, {0, priority, claim.slot, claim.sequence, claim.train}, pc.timing.earliest(claim.train), best);
+    if (chosen != nullptr) {
+        const Entry& entry = entries_[chosen->slot];
+        best = {first, d == direction() ? kDirection : kPrepare, chosen->slot, entry.sequence, entry.train};
     }
 }
 
 // Whether a claim has to wait, whatever the standard allows.
 bool DramChannel::keeps_from(const PseudoChannel& pc, std::size_t d, const Claim& claim) const {
     const bool ahead = d != direction();
-    if (claim.train.command == DramCommand::precharge && !ahead) {
-        return claim.kept && !aged(pc.queues[d], claim.slot);
+    if (!ahead && (claim.precharge ? !claim.kept : pc.refresh.target < 0)) {
+        return false;
     }
-    const Set& set = pc.sets[claim.set];
-    const Groups needs = entries_[claim.slot].needs();
+    if (!ahead && claim.precharge) {
+        return !aged(pc.queues[d], claim.slot);
+    }
+    const Entry& entry = entries_[claim.slot];
+    const Set& set = pc.sets[entry.request.set];
+    const Groups needs = entry.needs();
     if (ahead && (needs & set.wishes[direction()].needed) != 0) {
         return true;
     }
-    if (claim.train.command == DramCommand::precharge) {
+    if (claim.precharge) {
         return (needs & (set.wishes[kRead].used | set.wishes[kWrite].used)) != 0;
     }
     const auto target = static_cast<std::uint32_t>(pc.refresh.target);
-    return pc.refresh.target >= 0 && target / table_.groups == claim.set && (needs >> target % table_.groups & 1U) != 0;
+    return pc.refresh.target >= 0 && target / table_.groups == entry.request.set &&
+           (needs >> target % table_.groups & 1U) != 0;
 }
 
 void DramChannel::choose_page_closing(const PseudoChannel& pc, RowChoice& best) const {
@@ -273,7 +319,8 @@ void DramChannel::choose_page_closing(const PseudoChannel& pc, RowChoice& best) 
             choice.priority = kPage;
             choice.sequence = bank;
             choice.train.command = DramCommand::precharge;
-            choice.train.add(bank);
+            choice.train.set = static_cast<std::uint8_t>(bank / table_.groups);
+            choice.train.add(bank % table_.groups);
             offer(pc, choice, std::max(pc.timing.earliest(choice.train), pc.used[bank] + page_timeout_), best);
         }
     });
@@ -321,26 +368,46 @@ void DramChannel::start_train(PseudoChannel& pc, Ck now) {
     pc.timing.issue(train, now);
     Ck at = now;
     for (std::uint32_t i = 0; i < train.count; ++i) {
-        const Bank bank = train.banks[i];
-        const std::uint32_t row = slot == kNone ? pc.rows[bank] : entries_[slot].request.row;
+        const Bank bank = train.set * table_.groups + train.groups[i];
         switch (train.command) {
-            case DramCommand::activate:
-                note(pc, train.command, at, bank, row);
-                open_row(pc, bank, row, at);
-                ++entries_[slot].activates;
-                break;
-            case DramCommand::precharge:
-                note(pc, train.command, at, bank, pc.rows[bank]);
-                close_row(pc, bank);
-                break;
+            case DramCommand::activate: open_row(pc, bank, entries_[slot].request.row, at); break;
+            case DramCommand::precharge: close_row(pc, bank, at); break;
             default: note(pc, train.command, at, bank, 0); note_bank_refreshed(pc, bank);
         }
         at += step;
     }
-    settle(pc, train.banks[0] / table_.groups);
+    if (slot == kNone) {
+        settle(pc, train.set);
+        return;
+    }
+    Entry& entry = entries_[slot];
+    entry.activates += train.command == DramCommand::activate ? train.count : 0U;
+    settle_train(pc, slot);
+}
+
+// A train for the only request of its set changes that alone.
+void DramChannel::settle_train(PseudoChannel& pc, Slot slot) {
+    Entry& entry = entries_[slot];
+    const std::size_t d = entry.request.write ? kWrite : kRead;
+    Set& set = pc.sets[entry.request.set];
+    Wishes& wishes = set.wishes[d];
+    if (wishes.requests.oldest != wishes.requests.youngest || set.wishes[1 - d].wanted != 0) {
+        settle(pc, entry.request.set);
+        return;
+    }
+    entry.open = static_cast<Groups>(set.open & entry.mask & (entry.open | groups_of(entry.train)));
+    wishes.used = entry.open;
+    wishes.needed = entry.needs();
+    if (entry.needs() != 0) {
+        claim(pc, d, slot, 0);
+    } else {
+        drop_claim(pc, d, slot);
+        becomes_hit(pc, d, slot);
+    }
 }
 
 void DramChannel::open_row(PseudoChannel& pc, Bank bank, std::uint32_t row, Ck at) {
+    note(pc, DramCommand::activate, at, bank, row);
     pc.rows[bank] = row;
     pc.used[bank] = at;
     pc.open |= bit(bank);
@@ -349,7 +416,12 @@ void DramChannel::open_row(PseudoChannel& pc, Bank bank, std::uint32_t row, Ck a
     ++pc.counts.activates;
 }
 
-void DramChannel::close_row(PseudoChannel& pc, Bank bank) {
+void DramChannel::close_row(PseudoChannel& pc, Bank bank, Ck at) {
+    note(pc, DramCommand::precharge, at, bank, pc.rows[bank]);
+    forget_row(pc, bank);
+}
+
+void DramChannel::forget_row(PseudoChannel& pc, Bank bank) {
     pc.rows[bank] = kNoRow;
     pc.open &= ~bit(bank);
     Groups& open = pc.sets[bank / table_.groups].open;
@@ -364,7 +436,7 @@ void DramChannel::start_for_all(PseudoChannel& pc, DramCommand command, Ck now) 
         pc.column_stale = true;
         count_refresh(pc);
     }
-    for_each_bit(pc.open, [&](Bank bank) { close_row(pc, bank); });
+    for_each_bit(pc.open, [&](Bank bank) { forget_row(pc, bank); });
     for (std::uint32_t set = 0; set < table_.sets; ++set) {
         settle(pc, set);
     }

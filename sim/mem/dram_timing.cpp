@@ -2,6 +2,8 @@
 #include "sim/mem/dram_timing.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 namespace sluice::sim {
 
@@ -10,22 +12,30 @@ using isa::DramLevel;
 
 namespace {
 
-void raise(Ck& ready, Ck at) {
+/// What has never happened: as long ago as no constraint reaches.
+constexpr std::int64_t kLongAgo = -(std::int64_t{1} << 62);
+
+template <class T>
+void raise(T& ready, T at) {
     ready = ready > at ? ready : at;
+}
+
+bool is_column(DramCommand command) {
+    return command == DramCommand::read || command == DramCommand::write;
 }
 
 }  // namespace
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-void DramTable::Updates::add(std::uint32_t to, std::uint32_t gap) {
+void DramTable::Updates::add(std::uint32_t command, std::uint32_t gap) {
     for (std::uint32_t i = 0; i < size; ++i) {
-        if (list[i].to == to) {
+        if (list[i].command == command) {
             list[i].gap = std::max(list[i].gap, gap);
             return;
         }
     }
-    list[size++] = {to, gap};
+    list[size++] = {command, gap};
 }
 
 DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
@@ -34,22 +44,43 @@ DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
       sets_per_rank(to_count(spec.banks_per_group)),
       ranks(to_count(spec.ranks)),
       interleave(visits) {
+    const auto given = [&](DramCommand command) {
+        switch (command) {
+            case DramCommand::refresh_bank: return spec.refresh == "per_bank";
+            case DramCommand::refresh_all:
+            case DramCommand::precharge_all: return spec.refresh == "all_bank";
+            default: return true;
+        }
+    };
     for (const isa::DramConstraint& c : spec.rules.constraints) {
+        if (!given(c.from) || !given(c.to)) {
+            continue;
+        }
         const auto from = static_cast<std::size_t>(c.from);
         const auto to = static_cast<std::uint8_t>(c.to);
-        holds_up_others_[from][to] = holds_up_others_[from][to] || c.level != DramLevel::bank;
+        held_up_[from] |= (c.level != DramLevel::bank ? 1U : 0U) << to;
         if (c.count > 1) {
+            if (c.level > DramLevel::rank) {
+                late_windows_[to].push_back(
+                    {static_cast<std::uint8_t>(from), static_cast<std::uint8_t>(windows_[from].size())});
+            }
             windows_[from].push_back(
                 {c.level, static_cast<std::uint8_t>(from), to, to_count(c.gap), to_count(c.count)});
         } else if (c.others) {
             other_ranks_[from].add(to, to_count(c.gap));
         } else {
             updates_[from][static_cast<std::size_t>(c.level)].add(to, to_count(c.gap));
+            causes_[to][static_cast<std::size_t>(c.level)].add(static_cast<std::uint32_t>(from), to_count(c.gap));
+            columns_hold_up_their_banks_ =
+                columns_hold_up_their_banks_ || (c.level == DramLevel::bank && is_column(c.from) && is_column(c.to));
         }
     }
-    for (Bank bank = 0; bank < sets * groups; ++bank) {
-        const std::uint32_t rank = bank / groups / sets_per_rank;
-        parts.push_back({static_cast<std::uint8_t>(rank), static_cast<std::uint8_t>(rank * groups + bank % groups)});
+    for (std::uint32_t base = 0; base < groups; ++base) {
+        for (std::uint32_t first = 0; first < interleave; ++first) {
+            for (std::uint32_t i = 0; i < interleave; ++i) {
+                orders_[base][first][i] = static_cast<std::uint8_t>(base + (first + i) % interleave);
+            }
+        }
     }
     set_steps(static_cast<Ck>(spec.timing.nbl), static_cast<Ck>(spec.pseudo_channels));
     set_row_steps(spec.rules.row_bus_half_clocks);
@@ -66,8 +97,8 @@ void DramTable::set_steps(Ck burst, Ck turns) {
         for (const DramLevel level :
              {DramLevel::pseudo_channel, DramLevel::rank, DramLevel::bank_group, DramLevel::bank}) {
             for (const Update& u : updates(column, level)) {
-                if (u.to == column) {
-                    raise(level <= DramLevel::rank ? step : again, u.gap);
+                if (u.command == column) {
+                    raise<Ck>(level <= DramLevel::rank ? step : again, u.gap);
                 }
             }
         }
@@ -84,8 +115,8 @@ void DramTable::set_row_steps(const std::array<std::int64_t, isa::kDramCommands>
         row_step_[c] = occupied;
         for (const DramLevel level : {DramLevel::pseudo_channel, DramLevel::rank}) {
             for (const Update& u : updates(c, level)) {
-                if (u.to == c) {
-                    raise(row_step_[c], u.gap);
+                if (u.command == c) {
+                    raise<Ck>(row_step_[c], u.gap);
                 }
             }
         }
@@ -108,229 +139,258 @@ void DramTable::set_row_steps(const std::array<std::int64_t, isa::kDramCommands>
 DramTiming::DramTiming(const DramTable& table)
     : table_(&table),
       rank_nodes_(table.ranks),
-      group_nodes_(std::size_t{table.ranks} * table.groups),
-      bank_nodes_(std::size_t{table.sets} * table.groups) {
-    const Bank last = table.sets * table.groups - 1;
+      group_last_(std::size_t{table.ranks} * isa::kDramCommands * table.groups, kLongAgo),
+      bank_last_(std::size_t{table.sets} * isa::kDramCommands * table.groups, kLongAgo) {
+    const Visits last{0, table.sets - 1, table.ranks - 1, 0, 0, nullptr};
     for (std::size_t command = 0; command < isa::kDramCommands; ++command) {
         for (const DramTable::Window& window : table.windows(command)) {
-            const std::size_t parts = part(window.level, last) + 1;
+            const std::size_t parts = part(window.level, last, table.groups - 1) + 1;
             histories_[command].push_back(
-                {std::vector<Ck>(parts * window.count, 0), std::vector<std::uint32_t>(parts, 0)});
+                {std::vector<Time>(parts * window.count, 0), std::vector<std::uint32_t>(parts, 0)});
         }
     }
 }
 
-std::uint32_t DramTiming::part(DramLevel level, Bank bank) const {
+std::uint32_t DramTiming::part(DramLevel level, const Visits& v, std::uint32_t group) const {
     switch (level) {
         case DramLevel::pseudo_channel: return 0;
-        case DramLevel::rank: return table_->parts[bank].rank;
-        case DramLevel::bank_group: return table_->parts[bank].group;
+        case DramLevel::rank: return v.rank;
+        case DramLevel::bank_group: return v.rank * table_->groups + group;
         case DramLevel::bank: break;
     }
-    return bank;
+    return v.set * table_->groups + group;
 }
 
-DramTiming::Node& DramTiming::node(DramLevel level, Bank bank) {
-    switch (level) {
-        case DramLevel::pseudo_channel: return channel_;
-        case DramLevel::rank: return rank_nodes_[part(level, bank)];
-        case DramLevel::bank_group: return group_nodes_[part(level, bank)];
-        case DramLevel::bank: break;
-    }
-    return bank_nodes_[bank];
+DramTiming::Visits DramTiming::visits(const ColumnRun& run, std::uint32_t from, std::uint32_t count) const {
+    const std::uint32_t first = (run.first + from) % table_->interleave;
+    return {index(run.write ? DramCommand::write : DramCommand::read),
+            run.set,
+            run.set / table_->sets_per_rank,
+            count,
+            static_cast<Time>(table_->step(run.write)),
+            table_->order(run.base, first).data()};
 }
 
-Ck DramTiming::earliest_for_all(DramCommand command) const {
-    const std::size_t c = index(command);
-    Ck ready = channel_.ready[c];
-    for (const auto* nodes : {&rank_nodes_, &group_nodes_, &bank_nodes_}) {
-        for (const Node& n : *nodes) {
-            raise(ready, n.ready[c]);
-        }
-    }
-    return ready;
+DramTiming::Visits DramTiming::visits(const RowTrain& train) const {
+    return {index(train.command),
+            train.set,
+            train.set / table_->sets_per_rank,
+            train.count,
+            static_cast<Time>(table_->row_step(train.command)),
+            train.whole ? table_->order(0, 0).data() : train.groups.data()};
 }
 
-Ck DramTiming::earliest(const ColumnRun& run) const {
-    const std::size_t c = index(run.write ? DramCommand::write : DramCommand::read);
-    const std::uint32_t rank = run.set / table_->sets_per_rank;
-    const Node* groups = &group_nodes_[rank * table_->groups + run.base];
-    const Node* banks = &bank_nodes_[run.set * table_->groups + run.base];
-    const Ck step = table_->step(run.write);
-    const std::uint32_t visits = std::min(run.count, table_->interleave);
-    Ck first = latest(channel_.ready[c], rank_nodes_[rank].ready[c]);
-    std::uint32_t group = run.first % table_->interleave;
-    Ck before = 0;
-    for (std::uint32_t i = 0; i < visits; ++i) {
-        const Ck ready = latest(groups[group].ready[c], banks[group].ready[c]);
-        if (ready > first + before) {
-            first = ready - before;
-        }
-        before += step;
-        group = group + 1 == table_->interleave ? 0 : group + 1;
-    }
-    return first;
-}
+// ---- when -----------------------------------------------------------------------------------------------------------
 
-Ck DramTiming::earliest_in_banks(const RowTrain& train) const {
-    const std::size_t c = index(train.command);
-    const Ck step = table_->row_step(train.command);
-    Ck first = 0;
-    Ck before = 0;
-    for (std::uint32_t i = 0; i < train.count; ++i) {
-        const Ck ready = bank_nodes_[train.banks[i]].ready[c];
-        first = ready > first + before ? ready - before : first;
-        before += step;
-    }
-    return first;
-}
-
-Ck DramTiming::earliest(const RowTrain& train) const {
-    const std::size_t c = index(train.command);
-    const Ck step = table_->row_step(train.command);
-    Ck first = gate(train.command, table_->parts[train.banks[0]].rank);
-    Ck before = 0;
-    for (std::uint32_t i = 0; i < train.count; ++i) {
-        const Bank bank = train.banks[i];
-        const Ck ready = latest(group_nodes_[table_->parts[bank].group].ready[c], bank_nodes_[bank].ready[c]);
-        first = ready > first + before ? ready - before : first;
-        before += step;
-    }
-    return earliest_in_windows(train, first);
-}
-
-// The first command is held up by the oldest of a full window, as `ready` says; the next by the one after it. Windows
-// of a group or a bank meet a train only once.
-Ck DramTiming::earliest_in_windows(const RowTrain& train, Ck first) const {
-    const std::size_t c = index(train.command);
-    const std::vector<DramTable::Window>& windows = table_->windows(c);
-    const Ck step = table_->row_step(train.command);
-    for (std::size_t w = 0; w < windows.size(); ++w) {
-        const DramTable::Window& window = windows[w];
-        if (window.to != c || window.level > DramLevel::rank) {
+// `last`: times of the last commands of a part, by command and bank group.
+DramTiming::Time DramTiming::after(const Visits& v, const DramTable::Updates& causes, const Time* last,
+                                   Time first) const {
+    for (const DramTable::Update& cause : causes) {
+        const Time* times = last + std::size_t{cause.command} * table_->groups;
+        Time gap = cause.gap;
+        if (v.count == 4 && v.groups == table_->order(0, 0).data()) {
+            // The most common train, unrolled.
+            const Time a = std::max(times[0], times[1] - v.step);
+            const Time b = std::max(times[2], times[3] - v.step) - 2 * v.step;
+            raise(first, std::max(a, b) + gap);
             continue;
         }
-        const History& history = histories_[c][w];
-        const std::uint32_t p = part(window.level, train.banks[0]);
-        const Ck* ring = &history.times[std::size_t{p} * window.count];
+        for (std::uint32_t i = 0; i < v.count; ++i) {
+            raise(first, times[v.groups[i]] + gap);
+            gap -= v.step;
+        }
+    }
+    return first;
+}
+
+DramTiming::Time DramTiming::after_banks(const Visits& v, Time first) const {
+    first = after(v, table_->causes(v.command, DramLevel::bank), &bank_last_[first_bank(v)], first);
+    return table_->late_windows(v.command).empty() ? first : after_late_windows(v, DramLevel::bank, first);
+}
+
+DramTiming::Time DramTiming::after_others(const Visits& v) const {
+    const Time first = std::max(channel_.ready[v.command], rank_nodes_[v.rank].ready[v.command]);
+    return after_windows(v, DramLevel::pseudo_channel, after_windows(v, DramLevel::rank, after_groups(v, first)));
+}
+
+DramTiming::Time DramTiming::after_groups(const Visits& v, Time first) const {
+    first = after(v, table_->causes(v.command, DramLevel::bank_group), &group_last_[first_group(v)], first);
+    return table_->late_windows(v.command).empty() ? first : after_late_windows(v, DramLevel::bank_group, first);
+}
+
+// The first command is held up by the oldest of a full window, as `ready` says; the next by the one after it.
+DramTiming::Time DramTiming::after_windows(const Visits& v, DramLevel level, Time first) const {
+    const std::vector<DramTable::Window>& windows = table_->windows(v.command);
+    for (std::size_t w = 0; w < windows.size(); ++w) {
+        const DramTable::Window& window = windows[w];
+        if (window.to != v.command || window.level != level) {
+            continue;
+        }
+        const History& history = histories_[v.command][w];
+        const std::uint32_t p = part(window.level, v, 0);
+        const Time* ring = &history.times[std::size_t{p} * window.count];
         std::uint32_t place = history.oldest[p];
-        Ck before = 0;
-        for (std::uint32_t i = 0; i < train.count; ++i) {
-            first = ring[place] > first + before ? ring[place] - before : first;
-            before += step;
+        Time before = 0;
+        for (std::uint32_t i = 0; i < v.count; ++i) {
+            raise(first, ring[place] - before);
+            before += v.step;
             place = place + 1 == window.count ? 0 : place + 1;
         }
     }
     return first;
 }
 
-Ck DramTiming::earliest_in_banks(const ColumnRun& run) const {
-    const std::size_t c = index(run.write ? DramCommand::write : DramCommand::read);
-    const Node* banks = &bank_nodes_[run.set * table_->groups + run.base];
-    const Ck step = table_->step(run.write);
-    const std::uint32_t visits = std::min(run.count, table_->interleave);
-    Ck first = 0;
-    std::uint32_t group = run.first;
-    Ck before = 0;
-    for (std::uint32_t i = 0; i < visits; ++i) {
-        const Ck ready = banks[group].ready[c];
-        first = ready > first + before ? ready - before : first;
-        before += step;
-        group = group + 1 == table_->interleave ? 0 : group + 1;
+// Windows of a group or a bank meet a train only once.
+DramTiming::Time DramTiming::after_late_windows(const Visits& v, DramLevel level, Time first) const {
+    for (const DramTable::LateWindow& late : table_->late_windows(v.command)) {
+        const DramTable::Window& window = table_->windows(late.from)[late.number];
+        if (window.level != level) {
+            continue;
+        }
+        const History& history = histories_[late.from][late.number];
+        for (std::uint32_t i = 0; i < v.count; ++i) {
+            const std::uint32_t p = part(level, v, v.groups[i]);
+            raise(first, history.times[std::size_t{p} * window.count + history.oldest[p]] - i * v.step);
+        }
     }
     return first;
 }
 
-void DramTiming::update(Node& node, DramCommand from, DramLevel level, Ck at) {
-    for (const DramTable::Update& u : table_->updates(index(from), level)) {
-        raise(node.ready[u.to], at + u.gap);
+Ck DramTiming::earliest_for_all(DramCommand command) const {
+    const std::size_t c = index(command);
+    Time ready = channel_.ready[c];
+    for (const Node& rank : rank_nodes_) {
+        raise(ready, rank.ready[c]);
+    }
+    RowTrain all{command, 0, static_cast<std::uint8_t>(table_->groups), false, {}};
+    std::iota(all.groups.begin(), all.groups.end(), std::uint8_t{0});
+    Visits v = visits(all);
+    v.step = 0;
+    for (v.set = 0; v.set < table_->sets; ++v.set) {
+        v.rank = v.set / table_->sets_per_rank;
+        ready = after(v, table_->causes(c, DramLevel::bank_group), &group_last_[first_group(v)], ready);
+        ready = after_late_windows(v, DramLevel::bank_group, after_banks(v, ready));
+    }
+    return ck(ready);
+}
+
+Ck DramTiming::earliest(const ColumnRun& run) const {
+    const Visits v = visits(run, 0, std::min(run.count, table_->interleave));
+    return ck(after_banks(v, after_others(v)));
+}
+
+Ck DramTiming::earliest_in_banks(const ColumnRun& run) const {
+    return ck(after_banks(visits(run, 0, std::min(run.count, table_->interleave)), 0));
+}
+
+Ck DramTiming::earliest(const RowTrain& train) const {
+    const Visits v = visits(train);
+    return ck(after_banks(v, after_others(v)));
+}
+
+Ck DramTiming::earliest_in_banks(const RowTrain& train) const {
+    return ck(after_banks(visits(train), 0));
+}
+
+// ---- what has been given --------------------------------------------------------------------------------------------
+
+void DramTiming::update(Node& node, std::size_t from, DramLevel level, Time at) const {
+    for (const DramTable::Update& u : table_->updates(from, level)) {
+        raise(node.ready[u.command], at + u.gap);
     }
 }
 
-void DramTiming::update_other_ranks(DramCommand from, std::uint32_t rank, Ck at) {
-    for (const DramTable::Update& u : table_->updates_of_other_ranks(index(from))) {
+void DramTiming::note(const Visits& v, Time at) {
+    Time* banks = &bank_last_[first_bank(v) + v.command * table_->groups];
+    Time* groups = &group_last_[first_group(v) + v.command * table_->groups];
+    for (std::uint32_t i = 0; i < v.count; ++i) {
+        raise(banks[v.groups[i]], at);
+        raise(groups[v.groups[i]], at);
+        at += v.step;
+    }
+}
+
+// Of a train whose last command is given at `at`.
+void DramTiming::update_shared(const Visits& v, Time at) {
+    update(rank_nodes_[v.rank], v.command, DramLevel::rank, at);
+    update(channel_, v.command, DramLevel::pseudo_channel, at);
+    for (const DramTable::Update& u : table_->updates_of_other_ranks(v.command)) {
         for (std::uint32_t r = 0; r < table_->ranks; ++r) {
-            if (r != rank) {
-                raise(rank_nodes_[r].ready[u.to], at + u.gap);
+            if (r != v.rank) {
+                raise(rank_nodes_[r].ready[u.command], at + u.gap);
             }
+        }
+    }
+    update_whole(v.command, v.rank);
+}
+
+void DramTiming::push_windows(const Visits& v, Time at) {
+    const std::vector<DramTable::Window>& windows = table_->windows(v.command);
+    for (std::size_t w = 0; w < windows.size(); ++w) {
+        const DramTable::Window& window = windows[w];
+        History& history = histories_[v.command][w];
+        const bool shared = window.level <= DramLevel::rank;
+        std::uint32_t p = part(window.level, v, v.groups[0]);
+        Time when = at + window.gap;
+        for (std::uint32_t i = 0; i < v.count; ++i) {
+            p = shared ? p : part(window.level, v, v.groups[i]);
+            std::uint32_t& oldest = history.oldest[p];
+            history.times[std::size_t{p} * window.count + oldest] = when;
+            oldest = oldest + 1 == window.count ? 0 : oldest + 1;
+            when += v.step;
+        }
+        if (shared) {
+            Node& node = window.level == DramLevel::rank ? rank_nodes_[p] : channel_;
+            raise(node.ready[window.to], history.times[std::size_t{p} * window.count + history.oldest[p]]);
         }
     }
 }
 
-void DramTiming::push_windows(DramCommand from, Bank bank, Ck at) {
-    const std::vector<DramTable::Window>& windows = table_->windows(index(from));
-    for (std::size_t w = 0; w < windows.size(); ++w) {
-        const DramTable::Window& window = windows[w];
-        History& history = histories_[index(from)][w];
-        const std::uint32_t p = part(window.level, bank);
-        std::uint32_t& oldest = history.oldest[p];
-        Ck* ring = &history.times[std::size_t{p} * window.count];
-        ring[oldest] = at + window.gap;
-        oldest = oldest + 1 == window.count ? 0 : oldest + 1;
-        raise(node(window.level, bank).ready[window.to], ring[oldest]);
+// What a command in a rank means to whole trains.
+void DramTiming::update_whole(std::size_t from, std::uint32_t rank) {
+    RankNode& node = rank_nodes_[rank];
+    for (std::uint32_t held = table_->held_up_by(static_cast<DramCommand>(from)); held != 0; held &= held - 1) {
+        const auto c = static_cast<std::size_t>(std::countr_zero(held));
+        const auto command = static_cast<DramCommand>(c);
+        const Ck step = is_column(command) ? table_->step(command == DramCommand::write) : table_->row_step(command);
+        const Visits v{
+            c, rank * table_->sets_per_rank, rank, table_->groups, static_cast<Time>(step), table_->order(0, 0).data()};
+        node.whole[c] = after_windows(v, DramLevel::rank, after_groups(v, 0));
+        whole_gates_[c] = after_windows(v, DramLevel::pseudo_channel, channel_.ready[c]);
     }
-}
-
-void DramTiming::issue(DramCommand command, Bank bank, Ck at) {
-    const std::uint32_t rank = part(DramLevel::rank, bank);
-    update(bank_nodes_[bank], command, DramLevel::bank, at);
-    update(group_nodes_[part(DramLevel::bank_group, bank)], command, DramLevel::bank_group, at);
-    update(rank_nodes_[rank], command, DramLevel::rank, at);
-    update(channel_, command, DramLevel::pseudo_channel, at);
-    update_other_ranks(command, rank, at);
-    push_windows(command, bank, at);
 }
 
 void DramTiming::issue(const RowTrain& train, Ck at) {
-    const std::uint32_t rank = table_->parts[train.banks[0]].rank;
-    const Ck step = table_->row_step(train.command);
-    Ck when = at;
-    for (std::uint32_t i = 0; i < train.count; ++i) {
-        const Bank bank = train.banks[i];
-        update(bank_nodes_[bank], train.command, DramLevel::bank, when);
-        update(group_nodes_[table_->parts[bank].group], train.command, DramLevel::bank_group, when);
-        push_windows(train.command, bank, when);
-        when += step;
-    }
-    const Ck last = when - step;
-    update(rank_nodes_[rank], train.command, DramLevel::rank, last);
-    update(channel_, train.command, DramLevel::pseudo_channel, last);
-    update_other_ranks(train.command, rank, last);
+    const Visits v = visits(train);
+    note(v, static_cast<Time>(at));
+    push_windows(v, static_cast<Time>(at));
+    update_shared(v, static_cast<Time>(at) + (v.count - 1) * v.step);
 }
 
 void DramTiming::issue_for_all(DramCommand command, Ck at) {
-    update(channel_, command, DramLevel::pseudo_channel, at);
-    for (Node& n : rank_nodes_) {
-        update(n, command, DramLevel::rank, at);
+    const std::size_t c = index(command);
+    const auto time = static_cast<Time>(at);
+    update(channel_, c, DramLevel::pseudo_channel, time);
+    for (RankNode& rank : rank_nodes_) {
+        update(rank, c, DramLevel::rank, time);
     }
-    for (Node& n : group_nodes_) {
-        update(n, command, DramLevel::bank_group, at);
+    for (std::vector<Time>* last : {&group_last_, &bank_last_}) {
+        for (std::size_t i = c * table_->groups; i < last->size(); i += isa::kDramCommands * table_->groups) {
+            std::fill_n(last->begin() + static_cast<std::ptrdiff_t>(i), table_->groups, time);
+        }
     }
-    for (Node& n : bank_nodes_) {
-        update(n, command, DramLevel::bank, at);
+    for (std::uint32_t rank = 0; rank < table_->ranks; ++rank) {
+        update_whole(c, rank);
     }
 }
 
 void DramTiming::issue(const ColumnRun& run, Ck at) {
-    const DramCommand command = run.write ? DramCommand::write : DramCommand::read;
-    const std::uint32_t rank = run.set / table_->sets_per_rank;
-    Node* groups = &group_nodes_[rank * table_->groups + run.base];
-    Node* banks = &bank_nodes_[run.set * table_->groups + run.base];
-    const Ck step = table_->step(run.write);
-    // The last `visits` commands are the last in their bank groups.
-    const std::uint32_t visits = std::min(run.count, table_->interleave);
-    Ck when = at + (run.count - visits) * step;
-    std::uint32_t group = (run.first + run.count - visits) % table_->interleave;
-    for (std::uint32_t i = 0; i < visits; ++i) {
-        update(banks[group], command, DramLevel::bank, when);
-        update(groups[group], command, DramLevel::bank_group, when);
-        when += step;
-        group = group + 1 == table_->interleave ? 0 : group + 1;
-    }
-    const Ck last = when - step;
-    update(rank_nodes_[rank], command, DramLevel::rank, last);
-    update(channel_, command, DramLevel::pseudo_channel, last);
-    update_other_ranks(command, rank, last);
+    // The last `count` commands are the last in their bank groups.
+    const std::uint32_t count = std::min(run.count, table_->interleave);
+    const Visits v = visits(run, run.count - count, count);
+    const Time last = static_cast<Time>(at) + (run.count - 1) * v.step;
+    note(v, last - (count - 1) * v.step);
+    update_shared(v, last);
 }
 
 }  // namespace sluice::sim

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a timing standard allows on one pseudo-channel, in cycles of the memory's own clock (CK). The table of
-// constraints is compiled into "earliest next" times for every command in every bank, bank group, rank and in the
-// pseudo-channel. A column *run* is a train of equal column commands, as dense as the data bus allows, that visit bank
-// groups in turn; the last command in each part decides what may follow, so that a run costs no more than its banks.
+// constraints is compiled. For the pseudo-channel and its ranks the earliest next time of every command is kept; for
+// bank groups and banks, of which a train touches many, the last time of every command, and what follows from it is
+// worked out when it is asked for. A column *run* is a train of equal column commands, as dense as the data bus allows,
+// that visit bank groups in turn; the last command in each part decides what may follow, so that a run costs no more
+// than its banks. A run or train is *whole* if it visits all bank groups, from the first: what holds it up outside its
+// banks is the same for all sets of a rank, and remembered.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -40,13 +44,18 @@ struct ColumnRun {
     bool write = false;
 };
 
-/// Row commands of one kind to banks of different bank groups of one rank, in steps of `DramTable::row_step`.
+/// Bank groups in the order in which a train or run visits them.
+using GroupOrder = std::array<std::uint8_t, kMaxBankGroups>;
+
+/// Row commands of one kind to banks of a set, in steps of `DramTable::row_step`.
 struct RowTrain {
     isa::DramCommand command = isa::DramCommand::activate;
+    std::uint8_t set = 0;
     std::uint8_t count = 0;
-    std::array<std::uint8_t, kMaxBankGroups> banks{};
+    bool whole = false;
+    GroupOrder groups{};
 
-    void add(Bank bank) { banks[count++] = static_cast<std::uint8_t>(bank); }
+    void add(std::uint32_t group) { groups[count++] = static_cast<std::uint8_t>(group); }
 };
 
 /// A table of constraints, compiled: what a command holds up. One for all pseudo-channels of a chip.
@@ -56,7 +65,7 @@ public:
     DramTable(const isa::HbmSpec& spec, std::uint32_t interleave);
 
     struct Update {
-        std::uint32_t to;
+        std::uint32_t command;
         std::uint32_t gap;
     };
     /// `count` commands `from` make a window.
@@ -68,22 +77,40 @@ public:
     static constexpr std::size_t kMostUpdates = isa::kDramCommands;
     struct Updates {
         std::uint32_t size = 0;
-        std::array<Update, kMostUpdates> list{};  ///< one for each command held up: the longest gap
+        std::array<Update, kMostUpdates> list{};  ///< one for each other command: the longest gap
 
-        void add(std::uint32_t to, std::uint32_t gap);
+        void add(std::uint32_t command, std::uint32_t gap);
         [[nodiscard]] const Update* begin() const { return list.data(); }
         [[nodiscard]] const Update* end() const { return list.data() + size; }
     };
 
+    /// What a command holds up.
     [[nodiscard]] const Updates& updates(std::size_t command, isa::DramLevel level) const {
         return updates_[command][static_cast<std::size_t>(level)];
     }
+    /// What holds a command up.
+    [[nodiscard]] const Updates& causes(std::size_t command, isa::DramLevel level) const {
+        return causes_[command][static_cast<std::size_t>(level)];
+    }
     [[nodiscard]] const Updates& updates_of_other_ranks(std::size_t command) const { return other_ranks_[command]; }
     [[nodiscard]] const std::vector<Window>& windows(std::size_t command) const { return windows_[command]; }
+    /// Windows of bank groups or banks that hold a command up: the command whose they are, and which of its windows.
+    struct LateWindow {
+        std::uint8_t from, number;
+    };
+    [[nodiscard]] const std::vector<LateWindow>& late_windows(std::size_t command) const {
+        return late_windows_[command];
+    }
     /// Whether one command holds up another in other banks than its own.
     [[nodiscard]] bool holds_up_others(isa::DramCommand from, isa::DramCommand to) const {
-        return holds_up_others_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+        return (held_up_by(from) >> static_cast<unsigned>(to) & 1U) != 0;
     }
+    /// All such, as bits.
+    [[nodiscard]] std::uint32_t held_up_by(isa::DramCommand from) const {
+        return held_up_[static_cast<std::size_t>(from)];
+    }
+    /// Whether a column command of a bank holds up others of it for longer than those of other banks.
+    [[nodiscard]] bool columns_hold_up_their_banks() const { return columns_hold_up_their_banks_; }
     /// CK between the commands of a run.
     [[nodiscard]] Ck step(bool write) const { return step_[write ? 1 : 0]; }
     /// The most commands that a run may have: any number if its bank groups recover while the others are visited, else
@@ -100,12 +127,15 @@ public:
         return longest_train_[static_cast<std::size_t>(command)];
     }
 
+    [[nodiscard]] bool whole(const ColumnRun& run) const {
+        return run.base == 0 && run.first == 0 && interleave == groups && run.count >= groups;
+    }
+    /// The order in which a run visits bank groups, from its first on.
+    [[nodiscard]] const GroupOrder& order(std::uint32_t base, std::uint32_t first) const {
+        return orders_[base][first];
+    }
+
     std::uint32_t groups, sets, sets_per_rank, ranks, interleave;
-    /// Of a bank: its rank, and its bank group counted through the ranks.
-    struct Parts {
-        std::uint8_t rank, group;
-    };
-    std::vector<Parts> parts;
 
 private:
     void set_steps(Ck burst, Ck turns);
@@ -116,10 +146,13 @@ private:
     std::array<Ck, isa::kDramCommands> row_step_{};
     std::array<std::array<std::uint64_t, kMaxBankGroups + 1>, isa::kDramCommands> row_bus_masks_{};
     std::array<std::uint32_t, isa::kDramCommands> longest_train_{};
-    std::array<std::array<Updates, isa::kDramLevels>, isa::kDramCommands> updates_{};
+    std::array<std::array<Updates, isa::kDramLevels>, isa::kDramCommands> updates_{}, causes_{};
+    std::array<std::array<GroupOrder, kMaxBankGroups>, kMaxBankGroups> orders_{};
     std::array<Updates, isa::kDramCommands> other_ranks_{};
     std::array<std::vector<Window>, isa::kDramCommands> windows_;
-    std::array<std::array<bool, isa::kDramCommands>, isa::kDramCommands> holds_up_others_{};
+    std::array<std::vector<LateWindow>, isa::kDramCommands> late_windows_;
+    std::array<std::uint32_t, isa::kDramCommands> held_up_{};
+    bool columns_hold_up_their_banks_ = false;
 };
 
 /// The state of one pseudo-channel.
@@ -127,57 +160,82 @@ class DramTiming {
 public:
     explicit DramTiming(const DramTable& table);
 
-    [[nodiscard]] Ck earliest(isa::DramCommand command, Bank bank) const {
-        const std::size_t c = index(command);
-        const DramTable::Parts parts = table_->parts[bank];
-        return latest(latest(channel_.ready[c], rank_nodes_[parts.rank].ready[c]),
-                      latest(group_nodes_[parts.group].ready[c], bank_nodes_[bank].ready[c]));
-    }
     /// No such command is allowed earlier in any bank.
-    [[nodiscard]] Ck gate(isa::DramCommand command) const { return channel_.ready[index(command)]; }
-    /// The same in a rank.
-    [[nodiscard]] Ck gate(isa::DramCommand command, std::uint32_t rank) const {
-        return latest(channel_.ready[index(command)], rank_nodes_[rank].ready[index(command)]);
-    }
+    [[nodiscard]] Ck gate(isa::DramCommand command) const { return ck(channel_.ready[index(command)]); }
     /// For a command to the whole pseudo-channel: no bank forbids it.
     [[nodiscard]] Ck earliest_for_all(isa::DramCommand command) const;
     /// Earliest first command of a run such that all of its commands are allowed.
     [[nodiscard]] Ck earliest(const ColumnRun& run) const;
+    /// The same as far as its banks are concerned.
     [[nodiscard]] Ck earliest_in_banks(const ColumnRun& run) const;
-
-    /// The same for a train of row commands, and what its banks alone forbid.
+    /// The same for a train of row commands.
     [[nodiscard]] Ck earliest(const RowTrain& train) const;
     [[nodiscard]] Ck earliest_in_banks(const RowTrain& train) const;
+    /// The same for a whole train or run in any set of a rank as far as everything but its banks is concerned.
+    [[nodiscard]] Ck gate_of_whole(isa::DramCommand command, std::uint32_t rank) const {
+        const std::size_t c = index(command);
+        return ck(std::max({whole_gates_[c], rank_nodes_[rank].whole[c], rank_nodes_[rank].ready[c]}));
+    }
 
-    void issue(isa::DramCommand command, Bank bank, Ck at);
     void issue(const RowTrain& train, Ck at);
     void issue_for_all(isa::DramCommand command, Ck at);
     void issue(const ColumnRun& run, Ck at);
 
-    [[nodiscard]] const DramTable& table() const { return *table_; }
-
 private:
-    struct alignas(64) Node {
-        std::array<Ck, isa::kDramCommands> ready{};
+    /// Signed: what has never happened was long ago.
+    using Time = std::int64_t;
+    struct Node {
+        std::array<Time, isa::kDramCommands> ready{};
+    };
+    struct RankNode : Node {
+        std::array<Time, isa::kDramCommands>
+            whole{};  ///< what bank groups and windows of the rank allow to whole trains
     };
     /// A ring of the last times + gap of a window, for each part of its level.
     struct History {
-        std::vector<Ck> times;
+        std::vector<Time> times;
         std::vector<std::uint32_t> oldest;
     };
+    /// Equal commands in steps to bank groups of a set.
+    struct Visits {
+        std::size_t command;
+        std::uint32_t set;
+        std::uint32_t rank;
+        std::uint32_t count;
+        Time step;
+        const std::uint8_t* groups;
+    };
 
-    static Ck latest(Ck a, Ck b) { return a > b ? a : b; }
+    static Ck ck(Time time) { return static_cast<Ck>(time); }
     static std::size_t index(isa::DramCommand command) { return static_cast<std::size_t>(command); }
-    [[nodiscard]] std::uint32_t part(isa::DramLevel level, Bank bank) const;
-    [[nodiscard]] Node& node(isa::DramLevel level, Bank bank);
-    void update(Node& node, isa::DramCommand from, isa::DramLevel level, Ck at);
-    void update_other_ranks(isa::DramCommand from, std::uint32_t rank, Ck at);
-    [[nodiscard]] Ck earliest_in_windows(const RowTrain& train, Ck first) const;
-    void push_windows(isa::DramCommand from, Bank bank, Ck at);
+    /// Of `count` commands of a run from number `from` on.
+    [[nodiscard]] Visits visits(const ColumnRun& run, std::uint32_t from, std::uint32_t count) const;
+    [[nodiscard]] Visits visits(const RowTrain& train) const;
+    [[nodiscard]] std::uint32_t part(isa::DramLevel level, const Visits& v, std::uint32_t group) const;
+    [[nodiscard]] std::size_t first_bank(const Visits& v) const {
+        return std::size_t{v.set} * isa::kDramCommands * table_->groups;
+    }
+    [[nodiscard]] std::size_t first_group(const Visits& v) const {
+        return std::size_t{v.rank} * isa::kDramCommands * table_->groups;
+    }
+    [[nodiscard]] Time after(const Visits& v, const DramTable::Updates& causes, const Time* last, Time first) const;
+    [[nodiscard]] Time after_banks(const Visits& v, Time first) const;
+    [[nodiscard]] Time after_others(const Visits& v) const;
+    [[nodiscard]] Time after_groups(const Visits& v, Time first) const;
+    [[nodiscard]] Time after_windows(const Visits& v, isa::DramLevel level, Time first) const;
+    [[nodiscard]] Time after_late_windows(const Visits& v, isa::DramLevel level, Time first) const;
+    void note(const Visits& v, Time at);
+    void update(Node& node, std::size_t from, isa::DramLevel level, Time at) const;
+    void update_shared(const Visits& v, Time at);
+    void push_windows(const Visits& v, Time at);
+    void update_whole(std::size_t from, std::uint32_t rank);
 
     const DramTable* table_;
     Node channel_;
-    std::vector<Node> rank_nodes_, group_nodes_, bank_nodes_;
+    std::vector<RankNode> rank_nodes_;
+    std::array<Time, isa::kDramCommands> whole_gates_{};  ///< what the pseudo-channel allows to whole trains
+    std::vector<Time> group_last_;                        ///< by rank, command, bank group
+    std::vector<Time> bank_last_;                         ///< by set, command, bank group
     std::array<std::vector<History>, isa::kDramCommands> histories_;  ///< as DramTable::windows
 };
 

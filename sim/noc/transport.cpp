@@ -177,25 +177,29 @@ void Transport::look_at(Link& link, Cycle cycle) {
     if (cycle >= link.wake_at) {
         return;
     }
-    looks_.erase({link.wake_at, link.number});
     link.wake_at = cycle;
-    const auto place = looks_.emplace(cycle, link.number).first;
-    const bool alone = (place == looks_.begin() || std::prev(place)->first != cycle) &&
-                       (std::next(place) == looks_.end() || std::next(place)->first != cycle);
-    if (alone) {
+    looks_.emplace(cycle, link.number);
+    // One event will do for all that look in a cycle.
+    if (Cycle& planned = planned_[cycle % planned_.size()]; planned != cycle) {
+        planned = cycle;
         scheduler_.at(cycle, Phase::arbitrate, *this, kLook);
     }
 }
 
 void Transport::look_at_all() {
-    while (!looks_.empty() && looks_.begin()->first <= scheduler_.now()) {
-        Link& link = routes_->link(looks_.begin()->second);
-        looks_.erase(looks_.begin());
+    while (!looks_.empty() && looks_.top().first <= scheduler_.now()) {
+        const auto [cycle, number] = looks_.top();
+        looks_.pop();
+        Link& link = routes_->link(number);
+        if (link.wake_at != cycle) {
+            continue;  // it looked earlier
+        }
         link.wake_at = Credits::kNever;
         looking_ = link.number;
         look(link);
     }
     looking_.reset();
+    planned_[scheduler_.now() % planned_.size()] = Credits::kNever;
 }
 
 void Transport::plan_look(Link& link) {

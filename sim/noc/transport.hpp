@@ -19,10 +19,13 @@
 // Reads: a request travels to the source on the control plane, the data come back with contention. Writes: the
 // data go out with contention. A TSRAM or CSRAM has a packet one memory latency after its last byte crossed the port;
 // HBM when its last burst is written.
+#include <array>
+#include <functional>
 #include <optional>
-#include <set>
+#include <queue>
 #include <systemc>
 #include <utility>
+#include <vector>
 
 #include "sim/core/message.hpp"
 #include "sim/core/scheduler.hpp"
@@ -34,7 +37,9 @@ namespace sluice::sim {
 class Transport final : public EventTarget, public PacketNetwork, public DataPort, public MessageReceiver {
 public:
     Transport(Scheduler& scheduler, PacketPool& packets, const isa::ChipSpec& chip, MessageNetwork& messages)
-        : scheduler_(scheduler), packets_(packets), messages_(messages), sram_first_(chip.noc.sram_first != 0) {}
+        : scheduler_(scheduler), packets_(packets), messages_(messages), sram_first_(chip.noc.sram_first != 0) {
+        planned_.fill(Credits::kNever);
+    }
 
     /// Elaboration order: the HBM needs a DataPort, the routes need the networks.
     void connect(RouteTable& routes, MemoryPort& hbm) {
@@ -83,8 +88,11 @@ private:
     RouteTable* routes_ = nullptr;
     MemoryPort* hbm_ = nullptr;
     bool sram_first_;
-    std::set<std::pair<Cycle, std::uint32_t>> looks_;  ///< when which links look
-    std::optional<std::uint32_t> looking_;             ///< the link that looks now
+    using Look = std::pair<Cycle, std::uint32_t>;
+    /// When which links look, as Link::wake_at says; others are out of date.
+    std::priority_queue<Look, std::vector<Look>, std::greater<>> looks_;
+    std::array<Cycle, 64> planned_;         ///< cycles with an event for looks, by their last digit
+    std::optional<std::uint32_t> looking_;  ///< the link that looks now
     Carried carried_;
 };
 
