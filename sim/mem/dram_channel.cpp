@@ -18,6 +18,7 @@ DramChannel::DramChannel(const isa::HbmSpec& spec, const DramTable& table, std::
       prepare_(to_count(spec.prepare)),
       age_limit_(to_count(spec.age_limit)),
       latency_{to_ck(spec.timing.ncl + spec.timing.nbl), to_ck(spec.timing.ncwl + spec.timing.nbl)},
+      granule_bursts_(to_count(spec.granule_bytes / spec.burst_bytes)),
       per_bank_(spec.refresh == "per_bank"),
       all_bank_(spec.refresh == "all_bank"),
       closes_pages_(spec.page != "open"),
@@ -30,6 +31,9 @@ DramChannel::DramChannel(const isa::HbmSpec& spec, const DramTable& table, std::
     for (const DramCommand row : {DramCommand::activate, DramCommand::precharge, DramCommand::refresh_bank}) {
         run_holds_up_rows_[kRead] = run_holds_up_rows_[kRead] || table.holds_up_others(DramCommand::read, row);
         run_holds_up_rows_[kWrite] = run_holds_up_rows_[kWrite] || table.holds_up_others(DramCommand::write, row);
+    }
+    if (table.longest_run(false) >= granule_bursts_) {
+        granule_ck_ = (granule_bursts_ - 1) * table.step(false);
     }
     for (std::size_t i = entries_.size(); i-- > 0;) {
         free_.push_back(static_cast<Slot>(i));
@@ -121,6 +125,7 @@ Ck DramChannel::admission() const {
 
 void DramChannel::push(const DramRequest& request) {
     const std::size_t d = request.write ? kWrite : kRead;
+    short_requests_ += request.bursts < granule_bursts_ ? 1U : 0U;
     if (waiting_[d].empty()) {
         arrival_[d] = request.arrival;
     }
@@ -198,6 +203,7 @@ void DramChannel::leave(PseudoChannel& pc, Slot slot) {
     (entry.older == kNone ? of_set.oldest : entries_[entry.older].younger) = entry.younger;
     (entry.younger == kNone ? of_set.youngest : entries_[entry.younger].older) = entry.older;
     free_.push_back(slot);
+    short_requests_ -= entry.request.bursts < granule_bursts_ ? 1U : 0U;
     --entries_in_use_;
     --queued_[direction()];
     sizes_changed();

@@ -16,8 +16,6 @@ namespace sluice::sim {
 
 /// Up to a granule of bursts in one row of one bank set. Burst j lies in bank group base + (first + j) mod interleave.
 struct DramRequest {
-    Ck arrival = 0;
-    std::uint64_t tag = 0;  ///< the client's
     std::uint32_t row = 0;
     std::uint8_t pseudo_channel = 0;  ///< of the channel
     std::uint8_t set = 0;
@@ -25,6 +23,8 @@ struct DramRequest {
     std::uint8_t first = 0;
     std::uint8_t bursts = 1;
     bool write = false;
+    Ck arrival = 0;
+    std::uint64_t tag = 0;  ///< the client's
 };
 
 struct DramServed {
@@ -76,8 +76,9 @@ public:
     /// The first CK, not yet performed, in which something will happen if nothing arrives; kNever if nothing will.
     /// Refreshes of a channel without requests do not count.
     [[nodiscard]] Ck next_action() { return idle() ? kNever : next(); }
-    /// The client hears of a request at least this long before its end.
-    [[nodiscard]] Ck notice() const { return std::min(latency_[0], latency_[1]); }
+    /// No read that has been pushed ends earlier than this after the next action: the latency of a column command and,
+    /// if no request is shorter than a granule, those before its last.
+    [[nodiscard]] Ck notice() const { return latency_[0] + (short_requests_ == 0 ? granule_ck_ : 0); }
     /// A write has arrived and is not yet accepted.
     [[nodiscard]] bool write_waits() const { return !waiting_[1].empty(); }
 
@@ -100,12 +101,11 @@ private:
     /// Bank groups of a set.
     using Groups = std::uint8_t;
 
-    struct Entry {
-        DramRequest request;
+    /// What is looked at often comes first, in one cache line.
+    struct alignas(64) Entry {
         std::uint64_t sequence = 0;
         Ck ready = 0;  ///< of a hit, for its next run, as far as its banks are concerned, or earlier
         std::uint32_t passed_over = 0;
-        std::uint32_t activates = 0;
         Slot older = kNone, younger = kNone;                ///< of the same set and direction
         Slot older_of_all = kNone, younger_of_all = kNone;  ///< of the same pseudo-channel and direction
         Groups mask = 0;                                    ///< of the bursts that are left
@@ -117,7 +117,9 @@ private:
         bool hit = false;
         bool hit_at_arrival = false;
         bool claims = false;  ///< in Queue::claims
-        RowTrain train;       ///< asked for, if it claims
+        DramRequest request;
+        std::uint32_t activates = 0;
+        RowTrain train;  ///< asked for, if it claims
 
         [[nodiscard]] Groups needs() const { return static_cast<Groups>(mask & ~open); }
     };
@@ -296,7 +298,10 @@ private:
     std::uint32_t banks_;
     std::array<std::uint32_t, 2> capacity_;
     std::uint32_t write_high_, write_low_, prepare_, age_limit_;
-    std::array<Ck, 2> latency_;                ///< last column command to the end of its data
+    std::array<Ck, 2> latency_;  ///< last column command to the end of its data
+    std::uint32_t granule_bursts_;
+    Ck granule_ck_ = 0;  ///< first to last column command of a granule that is read in one run
+    std::uint64_t short_requests_ = 0;
     std::array<bool, 2> run_holds_up_rows_{};  ///< in other banks than its own
     bool per_bank_, all_bank_, closes_pages_;
     Ck page_timeout_ = 0;

@@ -20,6 +20,11 @@ void raise(T& ready, T at) {
     ready = ready > at ? ready : at;
 }
 
+/// Commands that may come in whole trains, as bits.
+constexpr std::uint32_t kTrains =
+    1U << static_cast<unsigned>(DramCommand::activate) | 1U << static_cast<unsigned>(DramCommand::precharge) |
+    1U << static_cast<unsigned>(DramCommand::read) | 1U << static_cast<unsigned>(DramCommand::write);
+
 bool is_column(DramCommand command) {
     return command == DramCommand::read || command == DramCommand::write;
 }
@@ -60,6 +65,7 @@ DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
         const auto to = static_cast<std::uint8_t>(c.to);
         held_up_[from] |= (c.level != DramLevel::bank ? 1U : 0U) << to;
         if (c.count > 1) {
+            fills_windows_[from] |= (from == to ? 1U : 0U) << static_cast<unsigned>(c.level);
             if (c.level > DramLevel::rank) {
                 late_windows_[to].push_back(
                     {static_cast<std::uint8_t>(from), static_cast<std::uint8_t>(windows_[from].size())});
@@ -84,6 +90,11 @@ DramTable::DramTable(const isa::HbmSpec& spec, std::uint32_t visits)
     }
     set_steps(static_cast<Ck>(spec.timing.nbl), static_cast<Ck>(spec.pseudo_channels));
     set_row_steps(spec.rules.row_bus_half_clocks);
+    for (std::size_t c = 0; c < isa::kDramCommands; ++c) {
+        const auto command = static_cast<DramCommand>(c);
+        train_step_[c] =
+            static_cast<std::int64_t>(is_column(command) ? step(command == DramCommand::write) : row_step(command));
+    }
 }
 
 // Between commands in different bank groups only the gaps of the rank and of the pseudo-channel stand; those of a group
@@ -139,9 +150,12 @@ void DramTable::set_row_steps(const std::array<std::int64_t, isa::kDramCommands>
 DramTiming::DramTiming(const DramTable& table)
     : table_(&table),
       rank_nodes_(table.ranks),
-      group_last_(std::size_t{table.ranks} * isa::kDramCommands * table.groups, kLongAgo),
-      bank_last_(std::size_t{table.sets} * isa::kDramCommands * table.groups, kLongAgo) {
-    const Visits last{0, table.sets - 1, table.ranks - 1, 0, 0, nullptr};
+      parts_(std::size_t{table.ranks} + table.sets),
+      scattered_(parts_.size() * isa::kDramCommands * table.groups, kLongAgo) {
+    for (Part& part : parts_) {
+        part.began.fill(kLongAgo);
+    }
+    const Visits last{0, table.sets - 1, table.ranks - 1, 0, 0, nullptr, false};
     for (std::size_t command = 0; command < isa::kDramCommands; ++command) {
         for (const DramTable::Window& window : table.windows(command)) {
             const std::size_t parts = part(window.level, last, table.groups - 1) + 1;
@@ -168,7 +182,8 @@ DramTiming::Visits DramTiming::visits(const ColumnRun& run, std::uint32_t from, 
             run.set / table_->sets_per_rank,
             count,
             static_cast<Time>(table_->step(run.write)),
-            table_->order(run.base, first).data()};
+            table_->order(run.base, first).data(),
+            run.base == 0 && first == 0 && count == table_->groups};
 }
 
 DramTiming::Visits DramTiming::visits(const RowTrain& train) const {
@@ -177,24 +192,31 @@ DramTiming::Visits DramTiming::visits(const RowTrain& train) const {
             train.set / table_->sets_per_rank,
             train.count,
             static_cast<Time>(table_->row_step(train.command)),
-            train.whole ? table_->order(0, 0).data() : train.groups.data()};
+            train.groups.data(),
+            train.whole};
 }
 
 // ---- when -----------------------------------------------------------------------------------------------------------
 
-// `last`: times of the last commands of a part, by command and bank group.
-DramTiming::Time DramTiming::after(const Visits& v, const DramTable::Updates& causes, const Time* last,
+DramTiming::Time DramTiming::after(const Visits& v, const DramTable::Updates& causes, PartNumber number,
                                    Time first) const {
+    const Part& part = parts_[number];
     for (const DramTable::Update& cause : causes) {
-        const Time* times = last + std::size_t{cause.command} * table_->groups;
+        const std::size_t c = cause.command;
         Time gap = cause.gap;
-        if (v.count == 4 && v.groups == table_->order(0, 0).data()) {
-            // The most common train, unrolled.
-            const Time a = std::max(times[0], times[1] - v.step);
-            const Time b = std::max(times[2], times[3] - v.step) - 2 * v.step;
-            raise(first, std::max(a, b) + gap);
+        if ((part.scattered >> c & 1U) == 0) {
+            const Time began = part.began[c] + gap;
+            const Time step = table_->train_step(c);
+            if (v.whole) {
+                raise(first, began + std::max<Time>(0, (v.count - 1) * (step - v.step)));
+                continue;
+            }
+            for (std::uint32_t i = 0; i < v.count; ++i) {
+                raise(first, began + v.groups[i] * step - i * v.step);
+            }
             continue;
         }
+        const Time* times = scattered(number, c);
         for (std::uint32_t i = 0; i < v.count; ++i) {
             raise(first, times[v.groups[i]] + gap);
             gap -= v.step;
@@ -204,7 +226,7 @@ DramTiming::Time DramTiming::after(const Visits& v, const DramTable::Updates& ca
 }
 
 DramTiming::Time DramTiming::after_banks(const Visits& v, Time first) const {
-    first = after(v, table_->causes(v.command, DramLevel::bank), &bank_last_[first_bank(v)], first);
+    first = after(v, table_->causes(v.command, DramLevel::bank), banks_of(v), first);
     return table_->late_windows(v.command).empty() ? first : after_late_windows(v, DramLevel::bank, first);
 }
 
@@ -214,12 +236,15 @@ DramTiming::Time DramTiming::after_others(const Visits& v) const {
 }
 
 DramTiming::Time DramTiming::after_groups(const Visits& v, Time first) const {
-    first = after(v, table_->causes(v.command, DramLevel::bank_group), &group_last_[first_group(v)], first);
+    first = after(v, table_->causes(v.command, DramLevel::bank_group), groups_of(v), first);
     return table_->late_windows(v.command).empty() ? first : after_late_windows(v, DramLevel::bank_group, first);
 }
 
 // The first command is held up by the oldest of a full window, as `ready` says; the next by the one after it.
 DramTiming::Time DramTiming::after_windows(const Visits& v, DramLevel level, Time first) const {
+    if (!table_->fills_windows(v.command, level)) {
+        return first;
+    }
     const std::vector<DramTable::Window>& windows = table_->windows(v.command);
     for (std::size_t w = 0; w < windows.size(); ++w) {
         const DramTable::Window& window = windows[w];
@@ -268,7 +293,7 @@ Ck DramTiming::earliest_for_all(DramCommand command) const {
     v.step = 0;
     for (v.set = 0; v.set < table_->sets; ++v.set) {
         v.rank = v.set / table_->sets_per_rank;
-        ready = after(v, table_->causes(c, DramLevel::bank_group), &group_last_[first_group(v)], ready);
+        ready = after(v, table_->causes(c, DramLevel::bank_group), groups_of(v), ready);
         ready = after_late_windows(v, DramLevel::bank_group, after_banks(v, ready));
     }
     return ck(ready);
@@ -300,14 +325,31 @@ void DramTiming::update(Node& node, std::size_t from, DramLevel level, Time at) 
     }
 }
 
-void DramTiming::note(const Visits& v, Time at) {
-    Time* banks = &bank_last_[first_bank(v) + v.command * table_->groups];
-    Time* groups = &group_last_[first_group(v) + v.command * table_->groups];
+void DramTiming::note(const Visits& v, PartNumber number, Time at) {
+    Part& part = parts_[number];
+    const bool was_whole = (part.scattered >> v.command & 1U) == 0;
+    if (v.whole && (!was_whole || at >= part.began[v.command])) {
+        part.began[v.command] = at;
+        part.scattered &= ~(1U << v.command);
+        return;
+    }
+    if (was_whole) {
+        scatter(number, v.command);
+    }
+    Time* times = scattered(number, v.command);
     for (std::uint32_t i = 0; i < v.count; ++i) {
-        raise(banks[v.groups[i]], at);
-        raise(groups[v.groups[i]], at);
+        raise(times[v.groups[i]], at);
         at += v.step;
     }
+}
+
+void DramTiming::scatter(PartNumber number, std::size_t command) {
+    Part& part = parts_[number];
+    Time* times = scattered(number, command);
+    for (std::uint32_t group = 0; group < table_->groups; ++group) {
+        times[group] = part.began[command] + group * table_->train_step(command);
+    }
+    part.scattered |= 1U << command;
 }
 
 // Of a train whose last command is given at `at`.
@@ -349,12 +391,12 @@ void DramTiming::push_windows(const Visits& v, Time at) {
 // What a command in a rank means to whole trains.
 void DramTiming::update_whole(std::size_t from, std::uint32_t rank) {
     RankNode& node = rank_nodes_[rank];
-    for (std::uint32_t held = table_->held_up_by(static_cast<DramCommand>(from)); held != 0; held &= held - 1) {
+    for (std::uint32_t held = table_->held_up_by(static_cast<DramCommand>(from)) & kTrains; held != 0;
+         held &= held - 1) {
         const auto c = static_cast<std::size_t>(std::countr_zero(held));
-        const auto command = static_cast<DramCommand>(c);
-        const Ck step = is_column(command) ? table_->step(command == DramCommand::write) : table_->row_step(command);
         const Visits v{
-            c, rank * table_->sets_per_rank, rank, table_->groups, static_cast<Time>(step), table_->order(0, 0).data()};
+            c,   rank * table_->sets_per_rank, rank, table_->groups, table_->train_step(c), table_->order(0, 0).data(),
+            true};
         node.whole[c] = after_windows(v, DramLevel::rank, after_groups(v, 0));
         whole_gates_[c] = after_windows(v, DramLevel::pseudo_channel, channel_.ready[c]);
     }
@@ -362,7 +404,8 @@ void DramTiming::update_whole(std::size_t from, std::uint32_t rank) {
 
 void DramTiming::issue(const RowTrain& train, Ck at) {
     const Visits v = visits(train);
-    note(v, static_cast<Time>(at));
+    note(v, banks_of(v), static_cast<Time>(at));
+    note(v, groups_of(v), static_cast<Time>(at));
     push_windows(v, static_cast<Time>(at));
     update_shared(v, static_cast<Time>(at) + (v.count - 1) * v.step);
 }
@@ -374,10 +417,9 @@ void DramTiming::issue_for_all(DramCommand command, Ck at) {
     for (RankNode& rank : rank_nodes_) {
         update(rank, c, DramLevel::rank, time);
     }
-    for (std::vector<Time>* last : {&group_last_, &bank_last_}) {
-        for (std::size_t i = c * table_->groups; i < last->size(); i += isa::kDramCommands * table_->groups) {
-            std::fill_n(last->begin() + static_cast<std::ptrdiff_t>(i), table_->groups, time);
-        }
+    for (PartNumber number = 0; number < parts_.size(); ++number) {
+        parts_[number].scattered |= 1U << c;
+        std::fill_n(scattered(number, c), table_->groups, time);
     }
     for (std::uint32_t rank = 0; rank < table_->ranks; ++rank) {
         update_whole(c, rank);
@@ -389,7 +431,8 @@ void DramTiming::issue(const ColumnRun& run, Ck at) {
     const std::uint32_t count = std::min(run.count, table_->interleave);
     const Visits v = visits(run, run.count - count, count);
     const Time last = static_cast<Time>(at) + (run.count - 1) * v.step;
-    note(v, last - (count - 1) * v.step);
+    note(v, banks_of(v), last - (count - 1) * v.step);
+    note(v, groups_of(v), last - (count - 1) * v.step);
     update_shared(v, last);
 }
 

@@ -94,6 +94,10 @@ public:
     }
     [[nodiscard]] const Updates& updates_of_other_ranks(std::size_t command) const { return other_ranks_[command]; }
     [[nodiscard]] const std::vector<Window>& windows(std::size_t command) const { return windows_[command]; }
+    /// Whether windows of a command in parts of a level hold up others of it.
+    [[nodiscard]] bool fills_windows(std::size_t command, isa::DramLevel level) const {
+        return (fills_windows_[command] >> static_cast<unsigned>(level) & 1U) != 0;
+    }
     /// Windows of bank groups or banks that hold a command up: the command whose they are, and which of its windows.
     struct LateWindow {
         std::uint8_t from, number;
@@ -118,6 +122,8 @@ public:
     [[nodiscard]] std::uint32_t longest_run(bool write) const { return longest_[write ? 1 : 0]; }
     /// CK between the commands of a train of row commands.
     [[nodiscard]] Ck row_step(isa::DramCommand command) const { return row_step_[static_cast<std::size_t>(command)]; }
+    /// The same for runs and trains.
+    [[nodiscard]] std::int64_t train_step(std::size_t command) const { return train_step_[command]; }
     /// CKs of the row bus that a train takes, from its first command on.
     [[nodiscard]] std::uint64_t row_bus_mask(const RowTrain& train) const {
         return row_bus_masks_[static_cast<std::size_t>(train.command)][train.count];
@@ -141,6 +147,7 @@ private:
     void set_steps(Ck burst, Ck turns);
     void set_row_steps(const std::array<std::int64_t, isa::kDramCommands>& half_clocks);
 
+    std::array<std::int64_t, isa::kDramCommands> train_step_{};
     std::array<Ck, 2> step_{};
     std::array<std::uint32_t, 2> longest_{};
     std::array<Ck, isa::kDramCommands> row_step_{};
@@ -151,7 +158,7 @@ private:
     std::array<Updates, isa::kDramCommands> other_ranks_{};
     std::array<std::vector<Window>, isa::kDramCommands> windows_;
     std::array<std::vector<LateWindow>, isa::kDramCommands> late_windows_;
-    std::array<std::uint32_t, isa::kDramCommands> held_up_{};
+    std::array<std::uint32_t, isa::kDramCommands> held_up_{}, fills_windows_{};
     bool columns_hold_up_their_banks_ = false;
 };
 
@@ -196,6 +203,14 @@ private:
         std::vector<Time> times;
         std::vector<std::uint32_t> oldest;
     };
+    /// When the banks of a set, or the bank groups of a rank, were last given each command: all that is to be known of
+    /// commands that came in whole trains is when the last of these began. A cache line, for the sake of speed.
+    struct alignas(64) Part {
+        std::array<Time, isa::kDramCommands> began;
+        std::uint32_t scattered = 0;  ///< commands, as bits, whose times stand in `scattered_` instead
+    };
+    /// A part's number: ranks come first, then sets.
+    using PartNumber = std::size_t;
     /// Equal commands in steps to bank groups of a set.
     struct Visits {
         std::size_t command;
@@ -204,6 +219,7 @@ private:
         std::uint32_t count;
         Time step;
         const std::uint8_t* groups;
+        bool whole;
     };
 
     static Ck ck(Time time) { return static_cast<Ck>(time); }
@@ -212,19 +228,22 @@ private:
     [[nodiscard]] Visits visits(const ColumnRun& run, std::uint32_t from, std::uint32_t count) const;
     [[nodiscard]] Visits visits(const RowTrain& train) const;
     [[nodiscard]] std::uint32_t part(isa::DramLevel level, const Visits& v, std::uint32_t group) const;
-    [[nodiscard]] std::size_t first_bank(const Visits& v) const {
-        return std::size_t{v.set} * isa::kDramCommands * table_->groups;
+    [[nodiscard]] PartNumber banks_of(const Visits& v) const { return table_->ranks + v.set; }
+    [[nodiscard]] static PartNumber groups_of(const Visits& v) { return v.rank; }
+    [[nodiscard]] Time* scattered(PartNumber part, std::size_t command) {
+        return &scattered_[(part * isa::kDramCommands + command) * table_->groups];
     }
-    [[nodiscard]] std::size_t first_group(const Visits& v) const {
-        return std::size_t{v.rank} * isa::kDramCommands * table_->groups;
+    [[nodiscard]] const Time* scattered(PartNumber part, std::size_t command) const {
+        return &scattered_[(part * isa::kDramCommands + command) * table_->groups];
     }
-    [[nodiscard]] Time after(const Visits& v, const DramTable::Updates& causes, const Time* last, Time first) const;
+    [[nodiscard]] Time after(const Visits& v, const DramTable::Updates& causes, PartNumber part, Time first) const;
     [[nodiscard]] Time after_banks(const Visits& v, Time first) const;
     [[nodiscard]] Time after_others(const Visits& v) const;
     [[nodiscard]] Time after_groups(const Visits& v, Time first) const;
     [[nodiscard]] Time after_windows(const Visits& v, isa::DramLevel level, Time first) const;
     [[nodiscard]] Time after_late_windows(const Visits& v, isa::DramLevel level, Time first) const;
-    void note(const Visits& v, Time at);
+    void note(const Visits& v, PartNumber part, Time at);
+    void scatter(PartNumber part, std::size_t command);
     void update(Node& node, std::size_t from, isa::DramLevel level, Time at) const;
     void update_shared(const Visits& v, Time at);
     void push_windows(const Visits& v, Time at);
@@ -234,8 +253,8 @@ private:
     Node channel_;
     std::vector<RankNode> rank_nodes_;
     std::array<Time, isa::kDramCommands> whole_gates_{};  ///< what the pseudo-channel allows to whole trains
-    std::vector<Time> group_last_;                        ///< by rank, command, bank group
-    std::vector<Time> bank_last_;                         ///< by set, command, bank group
+    std::vector<Part> parts_;
+    std::vector<Time> scattered_;                                     ///< by part, command, bank group
     std::array<std::vector<History>, isa::kDramCommands> histories_;  ///< as DramTable::windows
 };
 

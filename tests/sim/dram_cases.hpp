@@ -54,6 +54,8 @@ private:
         h.banks_per_group = between(1, 4);
         h.ranks = between(1, 4);
         h.rows = 1024;
+        h.burst_bytes = 32;
+        h.granule_bytes = 32 * h.burst_bytes;
         c.interleave = static_cast<std::uint32_t>(std::min<std::int64_t>(one_of({1, 2, 4, 4}), h.bank_groups));
         c.total = static_cast<std::uint64_t>(h.pseudo_channels) * static_cast<std::uint64_t>(between(1, 8));
         c.number = below(c.total / static_cast<std::uint64_t>(h.pseudo_channels)) *
