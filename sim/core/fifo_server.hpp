@@ -37,6 +37,7 @@ public:
     Crossing reserve(Cycle ready, std::uint64_t bytes) {
         const std::uint64_t from = ready * width_;
         const std::uint64_t start = from > free_ ? from : free_;
+        waited_ += start - from;
         free_ = start + bytes;
         bytes_ += bytes;
         ++packets_;
@@ -55,6 +56,8 @@ public:
     [[nodiscard]] std::uint64_t width() const { return width_; }
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
     [[nodiscard]] std::uint64_t packets() const { return packets_; }
+    /// Cycles, over all packets, from being ready to the start.
+    [[nodiscard]] double waited_cycles() const { return static_cast<double>(waited_) / static_cast<double>(width_); }
 
 private:
     [[nodiscard]] Cycle floor_cycle(std::uint64_t slot) const { return shift_ >= 0 ? slot >> shift_ : slot / width_; }
@@ -65,6 +68,7 @@ private:
     std::uint64_t width_ = 1;
     std::uint64_t bytes_ = 0;
     std::uint64_t packets_ = 0;
+    std::uint64_t waited_ = 0;  ///< slots
     int shift_ = -1;
     std::string path_;
 };

@@ -86,6 +86,7 @@ struct Flow {
         std::uint64_t order;  ///< of coming to the link
         PacketId packet;
         std::uint32_t node;  ///< of its route
+        Cycle since;
     };
     std::deque<Waiting> packets{};
 };
@@ -97,6 +98,7 @@ struct Link final : FifoServer {
     std::uint32_t expected = 0;       ///< packets whose coming is known and that have not been booked ahead
     std::uint32_t waiting = 0;        ///< packets, in all flows
     std::uint64_t came = 0;           ///< packets that have waited
+    Cycle kept = 0;                   ///< cycles that packets have spent in the flows, all added up
     Cycle wake_at = Credits::kNever;  ///< when the flows are looked at again
     std::vector<Flow> flows{};
 };

@@ -92,7 +92,7 @@ void Transport::enter(PacketId id, std::uint32_t index) {
     if (flow == link.flows.end()) {
         flow = link.flows.insert(flow, Flow{next, first});
     }
-    flow->packets.push_back({link.came++, id, index});
+    flow->packets.push_back({link.came++, id, index, now});
     ++link.waiting;
     look_at(link, now);
 }
@@ -167,6 +167,7 @@ void Transport::look(Link& link) {
         const Flow::Waiting head = flow->packets.front();
         flow->packets.pop_front();
         --link.waiting;
+        link.kept += scheduler_.now() - head.since;
         cross(head.packet, head.node, scheduler_.now());
     }
     plan_look(link);

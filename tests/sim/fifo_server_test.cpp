@@ -70,6 +70,15 @@ TEST_CASE("random packets cross in the same cycles as byte by byte") {
     }
 }
 
+TEST_CASE("a packet waits from when it is ready to when the one before it has crossed") {
+    sim::FifoServer server("port", 32);
+    server.reserve(10, 64);   // cycles 10 and 11
+    server.reserve(10, 16);   // waits for 2 cycles, crosses in the first half of cycle 12
+    server.reserve(12, 16);   // waits for half a cycle
+    server.reserve(100, 64);  // finds it free
+    CHECK(server.waited_cycles() == 2.5);
+}
+
 TEST_CASE("no capacity is lost to rounding: 1 KiB packets through 640 bytes per cycle take 1.6 cycles") {
     sim::FifoServer server("port", 640);
     sim::Crossing last;
