@@ -76,8 +76,9 @@ void show_chip(const ShowFlags& flags) {
                                  {"derived", isa::derived(chip.spec)},
                                  {"values", chip.values}};
     deliver(flags, {"chip", isa::find_config(isa::configs_directory(), "chips", flags.name)}, object,
-            fmt::format("{}: {}\n\n{}\nwhat follows from them\n\n{}", chip.spec.name, chip.spec.description,
-                        aligned(rows, {2, 3, 4}), aligned(derived)));
+            fmt::format("{}: {}{}{}\n\n{}\nwhat follows from them\n\n{}", chip.spec.name, chip.spec.description,
+                        flags.sets.empty() ? "" : "; here with ", fmt::join(flags.sets, ", "), aligned(rows, {2, 3, 4}),
+                        aligned(derived)));
 }
 
 void show_model(const ShowFlags& flags) {

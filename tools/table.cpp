@@ -31,6 +31,19 @@ std::string field(const nlohmann::ordered_json& object, const char* key) {
     return object.at(key).get<std::string>();
 }
 
+/// What the command line changed of the chip: two tables can be told apart by it.
+std::string changes(const nlohmann::ordered_json& values) {
+    std::string text;
+    for (const auto& [path, entry] : values.items()) {
+        if (entry.at("source") == "--set") {
+            const nlohmann::ordered_json& value = entry.at("value");
+            text += fmt::format("{}{} {}", text.empty() ? " with " : ", ", path,
+                                value.is_string() ? value.get<std::string>() : value.dump());
+        }
+    }
+    return text;
+}
+
 std::string heading(const Prepared& job) {
     const nlohmann::ordered_json& work = job.workload;
     const std::string kind = field(work, "kind");
@@ -42,7 +55,7 @@ std::string heading(const Prepared& job) {
         formats = fmt::format(": weights {}, activations {}, KV cache {}", field(work, "weights_format"),
                               field(work, "act_format"), field(work, "kv_format"));
     }
-    return fmt::format("{} on {}{}\n\n", job.name, job.chip.spec.name, formats);
+    return fmt::format("{} on {}{}{}\n\n", job.name, job.chip.spec.name, changes(job.chip.values), formats);
 }
 
 void add_summary(Rows& rows, const Summary& s, std::int64_t core_hz, Cycle power_interval) {

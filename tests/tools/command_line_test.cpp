@@ -8,6 +8,7 @@
 
 using namespace sluice;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -60,6 +61,15 @@ TEST_CASE("a run prints a table that ends with the folder of the result") {
             CHECK(program.files().contains(std::string("out/") + name + "/" + file));
         }
     }
+}
+
+TEST_CASE("tables of a changed chip say what was changed") {
+    const test::Program program;
+    const std::string changes = " --set hbm.refresh=none --set tsram.bytes=2MiB";
+    CHECK_THAT(program(test::kToyGemm + changes).out,
+               StartsWith("gemm-64x64x64-mxfp8 on toy with hbm.refresh none, tsram.bytes 2097152: "));
+    CHECK_THAT(program(test::kToyGemm).out, StartsWith("gemm-64x64x64-mxfp8 on toy: "));
+    CHECK_THAT(program("show chip toy" + changes).out, Contains("; here with hbm.refresh=none, tsram.bytes=2MiB\n"));
 }
 
 TEST_CASE("the formats that a model runs in are printed and defaulted as documented") {
