@@ -142,3 +142,39 @@ TEST_CASE("every command of random traffic is that of the policy, in the same CK
         CHECK(differences.empty());
     }
 }
+
+// A client may sleep until then: what it is told later would come too late.
+TEST_CASE("no read ends before the notice that was given of it") {
+    DramCases random(2);
+    int to_the_ck = 0;
+    for (int i = 0; i < 300; ++i) {
+        DramCase c = random.next();
+        const auto granule = static_cast<std::uint8_t>(c.spec.granule_bytes / c.spec.burst_bytes);
+        for (std::size_t r = 0; r < c.requests.size(); ++r) {
+            const bool cut = i % 2 == 0 && r % 16 == 7;
+            c.requests[r].first = 0;
+            c.requests[r].bursts = static_cast<std::uint8_t>(granule / (cut ? 4 : 1));
+        }
+        Client client;
+        const sim::DramTable table(c.spec, c.interleave);
+        sim::DramChannel channel(c.spec, table, c.number, c.total, client);
+        std::size_t told = 0;
+        for (std::size_t next = 0; next < c.requests.size() || !channel.idle();) {
+            const Ck action = channel.next_action();
+            if (next < c.requests.size() && c.requests[next].arrival <= action) {
+                channel.push(c.requests[next++]);
+                continue;
+            }
+            const Ck least = action + channel.notice();
+            channel.run_until(action + 1);
+            for (; told < client.serves.size(); ++told) {
+                const sim::DramServed& served = client.serves[told];
+                INFO("case " << i << ": " << shown(c.spec) << "\n" << shown(served) << ", notice until " << least);
+                CHECK((served.write || served.end >= least));
+                to_the_ck += !served.write && served.end == least ? 1 : 0;
+            }
+        }
+        CHECK(client.serves.size() == c.requests.size());
+    }
+    CHECK(to_the_ck > 1000);
+}

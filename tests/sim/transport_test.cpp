@@ -131,6 +131,11 @@ public:
         }
         return landed_;
     }
+    /// Cycles that packets have waited in front of a resource, all added up.
+    [[nodiscard]] Cycle kept(const sim::Link& link) const {
+        const auto found = kept_.find(&link);
+        return found == kept_.end() ? 0 : found->second;
+    }
 
 private:
     struct Step {
@@ -142,6 +147,7 @@ private:
     struct Waiting {
         std::size_t shot;
         std::uint32_t node;
+        Cycle since;
     };
     /// Room that packets have taken: all of them, with the cycle in which it is there again, if that is known.
     struct Taken {
@@ -251,7 +257,7 @@ private:
             cross(i, index, now_);
             return;
         }
-        waiting.push_back({i, index});
+        waiting.push_back({i, index, now_});
         if (waiting.size() == 1) {
             steps_.emplace(Key{now_, 2, link->number}, Step{Step::decide, 0, 0, link});
         }
@@ -282,7 +288,7 @@ private:
             // Nobody passes one that came before and goes on to the same resource, in the same class.
             std::set<const sim::Credits*> held;
             for (std::size_t k = 0; k < waiting.size(); ++k) {
-                const auto [i, index] = waiting[k];
+                const auto [i, index, since] = waiting[k];
                 const bool first = bench_.chip.noc.sram_first != 0 && goes_first(i);
                 if (first != urgent) {
                     continue;
@@ -291,6 +297,7 @@ private:
                 const sim::Credits* flow = next.empty() ? nullptr : bench_.routes->node(next.front()).credits;
                 const Cycle start = now_ + lead(i, index);
                 if (held.insert(flow).second && free_from(&link, start) == start && room(i, index, start)) {
+                    kept_[&link] += now_ - since;
                     waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(k));
                     cross(i, index, now_);
                     return true;
@@ -395,6 +402,7 @@ private:
     std::map<const sim::Link*, Row> rows_;
     std::map<const sim::Link*, std::vector<Waiting>> waiting_;
     std::map<const sim::Link*, std::uint32_t> expected_;
+    std::map<const sim::Link*, Cycle> kept_;
     std::map<const sim::Credits*, std::vector<Taken>> taken_room_;
     std::uint64_t order_ = 0;
     Cycle now_ = 0;
@@ -452,7 +460,8 @@ std::uint64_t compare(const isa::ChipSpec& chip, std::uint64_t seed, std::size_t
     Bench bench(chip);
     std::mt19937_64 random(seed);
     std::vector<Shot> shots = random_traffic(random, bench, count, gap);
-    const std::vector<Cycle> expected = Reference(bench).run(shots);
+    Reference reference(bench);
+    const std::vector<Cycle> expected = reference.run(shots);
     bench.run(shots);
     for (std::size_t i = 0; i < shots.size(); ++i) {
         INFO("packet " << i << " of " << shots[i].bytes << " bytes shot at " << shots[i].at);
@@ -463,6 +472,7 @@ std::uint64_t compare(const isa::ChipSpec& chip, std::uint64_t seed, std::size_t
     std::uint64_t waited = 0;
     for (std::uint32_t link = 0; link < bench.routes->links(); ++link) {
         waited += bench.routes->link(link).came;
+        REQUIRE(bench.routes->link(link).kept == reference.kept(bench.routes->link(link)));
     }
     return waited;
 }
