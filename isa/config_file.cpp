@@ -85,6 +85,23 @@ private:
     std::vector<std::set<std::string>> keys_;
 };
 
+// `Infinity` outside strings becomes a number of as many characters, so that places in messages stay right.
+std::string with_largest_number(std::string text) {
+    constexpr std::string_view kInfinity = "Infinity";
+    constexpr std::string_view kLargest = "1e308   ";
+    bool inside = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (inside && text[i] == '\\') {
+            ++i;
+        } else if (text[i] == '"') {
+            inside = !inside;
+        } else if (!inside && text.compare(i, kInfinity.size(), kInfinity) == 0) {
+            text.replace(i, kInfinity.size(), kLargest);
+        }
+    }
+    return text;
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
@@ -139,8 +156,11 @@ fs::path find_config(const fs::path& configs, const std::string& folder, const s
     return file;
 }
 
-json read_json_file(const fs::path& file) {
-    const std::string text = read_text(file);
+json read_json_file(const fs::path& file, Numbers numbers) {
+    std::string text = read_text(file);
+    if (numbers == Numbers::or_infinity) {
+        text = with_largest_number(std::move(text));
+    }
     try {
         return json::parse(text, DuplicateKeys(file));
     } catch (const json::exception& error) {

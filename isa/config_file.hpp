@@ -20,9 +20,11 @@ namespace sluice::isa {
 [[nodiscard]] std::filesystem::path find_config(const std::filesystem::path& configs, const std::string& folder,
                                                 const std::string& name_or_path);
 
-/// Parses a file: no comments, no NaN or Infinity, no key twice in one object. Throws InputError with file, line and
-/// column.
-[[nodiscard]] nlohmann::json read_json_file(const std::filesystem::path& file);
+/// What a number may be: `Infinity` is no JSON, but some programs write it; it is read as the largest number there is.
+enum class Numbers : std::uint8_t { finite, or_infinity };
+
+/// Parses a file: no comments, no NaN, no key twice in one object. Throws InputError with file, line and column.
+[[nodiscard]] nlohmann::json read_json_file(const std::filesystem::path& file, Numbers numbers = Numbers::finite);
 
 /// An integer in [lowest, highest]; 2e9 counts as one, 2.5 and "2" do not.
 [[nodiscard]] std::int64_t require_integer(const nlohmann::json& value, const std::string& where, std::int64_t lowest,

@@ -54,12 +54,17 @@ struct Linear {
 };
 /// How the frequencies of a RoPE are stretched for long contexts. It changes the table of angles, not the work.
 struct RopeScaling {
-    enum class Kind : std::uint8_t { none, linear, llama3 };
+    enum class Kind : std::uint8_t { none, linear, llama3, yarn };
     Kind kind = Kind::none;
     double factor = 1.0;
-    double low_freq_factor = 1.0;  ///< this and the next two: llama3 alone
+    double low_freq_factor = 1.0;  ///< this and the next: llama3 alone
     double high_freq_factor = 1.0;
-    std::int64_t original_max_position_embeddings = 0;
+    std::int64_t original_max_position_embeddings = 0;  ///< llama3 and yarn
+    double beta_fast = 0, beta_slow = 0;                ///< this and the next two: yarn alone; turns within it
+    bool truncate = true;                               ///< dimensions between which frequencies are mixed are whole
+    double attention_factor = 1;                        ///< of cosines and sines
+
+    friend bool operator==(const RopeScaling&, const RopeScaling&) = default;
 };
 
 /// rotary position embedding of heads x head_dim, in place of shape

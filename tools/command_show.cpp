@@ -9,7 +9,6 @@
 #include "isa/chip_spec_reader.hpp"
 #include "isa/config_file.hpp"
 #include "isa/errors.hpp"
-#include "models/huggingface.hpp"
 #include "tools/commands.hpp"
 #include "tools/flags.hpp"
 #include "tools/model_summary.hpp"

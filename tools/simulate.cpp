@@ -13,7 +13,7 @@
 #include "isa/errors.hpp"
 #include "isa/text.hpp"
 #include "isa/verifier.hpp"
-#include "models/huggingface.hpp"
+#include "models/decoder_graph.hpp"
 #include "tools/model_summary.hpp"
 #include "tools/program_file.hpp"
 #include "tools/run_json.hpp"
@@ -63,7 +63,7 @@ public:
     void operator()(const ModelWork& work) {
         read_chip(kDefaultChip);
         job_.inputs.push_back({"model", isa::find_config(isa::configs_directory(), "models", work.model)});
-        const models::LlamaConfig config = read_model(work.model).config;
+        const models::ModelConfig config = read_model(work.model).config;
         const models::Workload& step = work.workload;
         const models::Graph graph = models::build_graph(config, step);
         const bool decode = step.phase == models::Phase::decode;

@@ -10,9 +10,11 @@
 #include "isa/text.hpp"
 #include "isa/verifier.hpp"
 #include "kernels/compile.hpp"
+#include "models/decoder_graph.hpp"
 #include "models/huggingface.hpp"
 #include "sim/run.hpp"
 #include "tests/kernels/program_walk.hpp"
+#include "tests/support/dense_model.hpp"
 
 namespace sluice::test {
 
@@ -23,21 +25,10 @@ inline isa::ChipSpec chip(const std::string& name, const std::vector<std::string
 }
 
 /// A model of the size that a toy chip runs in milliseconds.
-inline models::LlamaConfig small_model(std::int64_t layers) {
-    models::LlamaConfig config;
-    config.name = "small";
-    config.model_type = "llama";
-    config.hidden_size = 256;
-    config.intermediate_size = 512;
-    config.num_hidden_layers = layers;
-    config.num_attention_heads = 4;
-    config.num_key_value_heads = 2;
-    config.head_dim = 64;
-    config.vocab_size = 512;
-    config.rms_norm_eps = 1e-5;
-    config.rope_theta = 10000.0;
-    config.max_position_embeddings = 4096;
-    return config;
+inline DenseModel small_model(std::int64_t layers) {
+    DenseModel model;
+    model.layers = layers;
+    return model;
 }
 
 inline models::Workload decode(std::int64_t batch, std::int64_t context) {

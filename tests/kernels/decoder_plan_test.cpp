@@ -50,13 +50,13 @@ TEST_CASE("prefill: each token is in one chunk") {
 // What a kernel stages must fit its slot (Ring::check_fits throws else), for small chips and wide heads too.
 TEST_CASE("every head size fits the staging of every chip that takes it") {
     for (const std::int64_t head_dim : {64, 128, 256}) {
-        models::LlamaConfig config = test::small_model(1);
-        config.head_dim = head_dim;
+        test::DenseModel model = test::small_model(1);
+        model.head_dim = head_dim;
         for (const models::Workload& work : {test::prefill(1, 300), test::prefill(2, 33), test::decode(33, 70)}) {
             for (const char* name : {"toy", "maia200"}) {
                 INFO(head_dim << " on " << name);
                 const isa::ChipSpec chip = test::chip(name);
-                const isa::Program program = kernels::compile(models::build_graph(config, work), chip).program;
+                const isa::Program program = kernels::compile(models::build_graph(model, work), chip).program;
                 CHECK_NOTHROW(isa::verify(program, chip));
             }
         }

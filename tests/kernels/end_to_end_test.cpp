@@ -53,17 +53,19 @@ void check_gemm(const isa::ChipSpec& chip, const Gemm& g) {
 
 constexpr Format kBlockFormats[] = {Format::mxfp4, Format::mxfp6, Format::mxfp8, Format::e4m3};
 
-void check_decoder(const isa::ChipSpec& chip, const models::LlamaConfig& config, const models::Workload& work) {
+void check_decoder(const isa::ChipSpec& chip, const models::ModelConfig& config, const models::Workload& work) {
     INFO(fmt::format("{} of {} clusters of {} tiles: {}, batch {}, context {}", chip.name, chip.soc.clusters,
                      chip.soc.tiles_per_cluster, work.phase == models::Phase::decode ? "decode" : "prefill", work.batch,
                      work.context));
     const Ran ran = compile_and_run(models::build_graph(config, work), chip);
     const std::int64_t hidden = ceil_div<std::int64_t>(config.hidden_size, 32);
-    const std::int64_t ffn = ceil_div<std::int64_t>(config.intermediate_size, 32);
+    const std::int64_t ffn =
+        ceil_div<std::int64_t>(std::get<models::MlpConfig>(config.layers[0].feed_forward).width, 32);
     const std::int64_t vocab = ceil_div<std::int64_t>(config.vocab_size, 32);
-    const std::int64_t q = config.num_attention_heads * config.head_dim / 32;
-    const std::int64_t kv = config.num_key_value_heads * config.head_dim / 32;
-    const std::int64_t layers = config.num_hidden_layers;
+    const auto& attention = std::get<models::AttentionConfig>(config.layers[0].mixer);
+    const std::int64_t q = attention.heads * attention.head_dim / 32;
+    const std::int64_t kv = attention.kv_heads * attention.head_dim / 32;
+    const auto layers = static_cast<std::int64_t>(config.layers.size());
     const std::int64_t blocks = layers * hidden * (q + 2 * kv + q + 3 * ffn) + vocab * hidden;
     const std::int64_t position = 2 * 32 * kv * isa::info(work.kv).element_bits / 8;  // K and V, one layer
     const bool decoding = work.phase == models::Phase::decode;
@@ -77,8 +79,8 @@ void check_decoder(const isa::ChipSpec& chip, const models::LlamaConfig& config,
 constexpr std::pair<std::int64_t, std::int64_t> kDecode[] = {{1, 1}, {1, 33}, {5, 100}, {33, 64}, {64, 2048}};
 constexpr std::pair<std::int64_t, std::int64_t> kPrefill[] = {{1, 1}, {1, 33}, {3, 100}, {1, 1000}, {40, 32}};
 
-models::LlamaConfig toy_llama() {
-    return models::read_llama_config(kConfigs + "/models/toy-llama.json");
+models::ModelConfig toy_llama() {
+    return models::read_model_config(kConfigs + "/models/toy-llama.json");
 }
 
 void check_steps(const isa::ChipSpec& chip) {

@@ -21,14 +21,12 @@ constexpr std::int64_t kSteps = 8;
 constexpr std::int64_t kBatch = 2;
 constexpr std::int64_t kPrompt = 27;  ///< with the steps, positions cross a block of 32
 
-models::LlamaConfig tiny_model() {
-    models::LlamaConfig config = small_model(2);
-    config.hidden_size = 128;
-    config.intermediate_size = 256;
-    config.num_attention_heads = 4;
-    config.num_key_value_heads = 2;
-    config.vocab_size = 200;
-    return config;
+DenseModel tiny_model() {
+    DenseModel model = small_model(2);
+    model.hidden = 128;
+    model.ffn = 256;
+    model.vocab = 200;
+    return model;
 }
 
 models::Workload with_formats(models::Workload work, Format weights, Format activations, Format kv) {
@@ -79,7 +77,7 @@ Values next_inputs(const Graph& next, const Graph& last, const Values& outputs, 
 }
 
 void check_generation(const isa::ChipSpec& chip, Format weights, Format activations, Format kv) {
-    const models::LlamaConfig model = tiny_model();
+    const DenseModel model = tiny_model();
     Graph graph = models::build_graph(model, with_formats(prefill(kBatch, kPrompt), weights, activations, kv));
     Values inputs = models::random_inputs(graph, 11);
     Values outputs = check_values(graph, chip, inputs);

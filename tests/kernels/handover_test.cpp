@@ -9,7 +9,7 @@
 #include "isa/verifier.hpp"
 #include "kernels/compile.hpp"
 #include "kernels/layout.hpp"
-#include "models/huggingface.hpp"
+#include "models/decoder_graph.hpp"
 #include "sim/run.hpp"
 
 using namespace sluice;

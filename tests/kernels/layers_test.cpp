@@ -80,10 +80,10 @@ TEST_CASE("every layer costs its own events") {
         std::vector<double> events;
         std::vector<std::vector<std::uint64_t>> done;
         for (const std::int64_t layers : {2, 4, 6, 8}) {
-            models::LlamaConfig config = small_model(layers);
-            config.hidden_size = 512;
-            config.intermediate_size = 2048;
-            const Ran ran = compile_and_run(models::build_graph(config, work), toy);
+            DenseModel model = small_model(layers);
+            model.hidden = 512;
+            model.ffn = 2048;
+            const Ran ran = compile_and_run(models::build_graph(model, work), toy);
             events.push_back(static_cast<double>(ran.result.events));
             done.push_back(counts_of_program(ran.result));
         }
@@ -104,13 +104,13 @@ TEST_CASE("every layer costs its own events") {
 
 TEST_CASE("a layer with a wider FFN takes longer, and no other layer does") {
     const isa::ChipSpec toy = chip("toy");
-    models::LlamaConfig config = small_model(6);
-    config.hidden_size = 1024;
-    config.intermediate_size = 8192;
-    config.num_attention_heads = 8;
+    DenseModel model = small_model(6);
+    model.hidden = 1024;
+    model.ffn = 8192;
+    model.heads = 8;
     constexpr std::int64_t kWide = 3;
     for (const models::Workload& work : {decode(16, 128), prefill(1, 32)}) {
-        models::Graph graph = models::build_graph(config, work);
+        models::Graph graph = models::build_graph(model, work);
         const Ran narrow = compile_and_run(graph, toy);
         widen_ffn(graph, kWide);
         const Ran wide = compile_and_run(graph, toy);
@@ -149,10 +149,10 @@ TEST_CASE("a layer with a wider FFN takes longer, and no other layer does") {
 
 TEST_CASE("eighty layers are hardly more program than one") {
     const isa::ChipSpec maia = chip("maia200");
-    models::LlamaConfig config = models::read_llama_config(kConfigs + "/models/llama-3.1-70b.json");
+    models::ModelConfig config = models::read_model_config(kConfigs + "/models/llama-3.1-70b.json");
     for (const models::Workload& work : {decode(32, 4096), prefill(1, 2048)}) {
         const auto compiled = [&](std::int64_t layers) {
-            config.num_hidden_layers = layers;
+            config.layers.resize(static_cast<std::size_t>(layers), config.layers.front());
             kernels::Compiled out = kernels::compile(models::build_graph(config, work), maia);
             isa::verify(out.program, maia);
             check_round_trip(out.program);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "models/decoder_graph.hpp"
 #include "models/huggingface.hpp"
 #include "tests/support/files.hpp"
 
@@ -15,8 +16,8 @@ namespace {
 using Catch::Matchers::Contains;
 using test::input_error;
 
-LlamaConfig model(const std::string& name) {
-    return read_llama_config(std::filesystem::path(SLUICE_SOURCE_DIR) / "configs" / "models" / (name + ".json"));
+ModelConfig model(const std::string& name) {
+    return read_model_config(std::filesystem::path(SLUICE_SOURCE_DIR) / "configs" / "models" / (name + ".json"));
 }
 
 Workload decode(std::int64_t batch, std::int64_t context) {
@@ -116,7 +117,7 @@ const Operator& find(const Graph& graph, const std::string& name) {
 }
 
 TEST_CASE("graphs are well formed for odd batches and contexts") {
-    const LlamaConfig config = model("toy-llama");
+    const ModelConfig config = model("toy-llama");
     for (const std::int64_t batch : {1, 2, 3, 7, 33}) {
         for (const std::int64_t context : {1, 2, 31, 33, 127, 2'048}) {
             INFO(batch << " x " << context);
@@ -130,11 +131,11 @@ TEST_CASE("graphs are well formed for odd batches and contexts") {
 
 TEST_CASE("a graph holds the model's parameters, once each") {
     for (const char* name : {"toy-llama", "llama-3.1-8b", "llama-3.1-70b"}) {
-        const LlamaConfig config = model(name);
+        const ModelConfig config = model(name);
         CHECK(parameter_count(build_graph(config, decode(3, 17))) == parameter_count(config));
         CHECK(parameter_count(build_graph(config, prefill(1, 5))) == parameter_count(config));
     }
-    LlamaConfig tied = model("toy-llama");
+    ModelConfig tied = model("toy-llama");
     tied.tie_word_embeddings = true;
     const Graph graph = build_graph(tied, decode(1, 1));
     CHECK(parameter_count(graph) == parameter_count(tied));
@@ -156,7 +157,7 @@ TEST_CASE("a matrix product is 2 m n k and its compulsory bytes") {
 }
 
 TEST_CASE("decode attention is 4 B L H d, and moves each cached position once") {
-    const LlamaConfig config = model("llama-3.1-8b");
+    const ModelConfig config = model("llama-3.1-8b");
     for (const auto& [format, bytes] : {std::pair{Format::e4m3, 1.0}, std::pair{Format::bf16, 2.0}}) {
         Workload work = decode(7, 4'097);
         work.kv = format;
@@ -175,7 +176,7 @@ TEST_CASE("causal prefill attention is 2 B S (S + 1) H d, and appends the cache"
 }
 
 TEST_CASE("a prefill of one token and a decode at context one do the same work") {
-    const LlamaConfig config = model("toy-llama");
+    const ModelConfig config = model("toy-llama");
     const auto flops = [&config](const Workload& work) {
         const Graph graph = build_graph(config, work);
         double sum = 0;
@@ -188,7 +189,7 @@ TEST_CASE("a prefill of one token and a decode at context one do the same work")
 }
 
 TEST_CASE("matrix work of a step is 2 flop a parameter and token, the head once a sequence") {
-    const LlamaConfig config = model("llama-3.1-8b");
+    const ModelConfig config = model("llama-3.1-8b");
     const double head = 128'256.0 * 4'096;
     // Matrices of all layers: the total without embedding, head and norms.
     const double layers = static_cast<double>(parameter_count(config)) - 2 * head - (2 * 32 + 1) * 4'096.0;
@@ -244,7 +245,7 @@ TEST_CASE("formats are those asked for, and embedding and norms stay BF16") {
 }
 
 TEST_CASE("a workload that makes no sense is refused by flag") {
-    const LlamaConfig config = model("toy-llama");
+    const ModelConfig config = model("toy-llama");
     const auto error_of = [&config](const Workload& work) {
         return input_error([&] { static_cast<void>(build_graph(config, work)); });
     };

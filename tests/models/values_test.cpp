@@ -8,27 +8,23 @@
 #include <set>
 #include <string>
 
-#include "models/huggingface.hpp"
+#include "models/decoder_graph.hpp"
+#include "tests/support/dense_model.hpp"
 
 namespace sluice::models {
 namespace {
 
-LlamaConfig tiny(bool tied) {
-    LlamaConfig config;
-    config.name = "tiny";
-    config.model_type = "llama";
-    config.hidden_size = 128;
-    config.intermediate_size = 256;
-    config.num_hidden_layers = 2;
-    config.num_attention_heads = 2;
-    config.num_key_value_heads = 1;
-    config.head_dim = 64;
-    config.vocab_size = 320;
-    config.rms_norm_eps = 1e-5;
-    config.rope_theta = 10000.0;
-    config.max_position_embeddings = 4096;
-    config.tie_word_embeddings = tied;
-    return config;
+ModelConfig tiny(bool tied) {
+    test::DenseModel model;
+    model.name = "tiny";
+    model.layers = 2;
+    model.hidden = 128;
+    model.ffn = 256;
+    model.heads = 2;
+    model.kv_heads = 1;
+    model.vocab = 320;
+    model.tied = tied;
+    return model;
 }
 
 Graph step(Phase phase, bool tied = false) {

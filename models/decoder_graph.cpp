@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator graph of one step of a Llama model, and that of a bare matrix product.
+#include "models/decoder_graph.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
 
 #include "isa/errors.hpp"
-#include "models/huggingface.hpp"
 
 namespace sluice::models {
 namespace {
@@ -31,7 +32,77 @@ void require_one_of(Format format, std::initializer_list<Format> allowed, const 
     }
 }
 
-void check_workload(const LlamaConfig& config, const Workload& work) {
+/// The widest activation within a layer.
+std::int64_t widest_layer(const ModelConfig& config) {
+    std::int64_t widest = 1;
+    for (const LayerConfig& layer : config.layers) {
+        if (const auto* attention = std::get_if<AttentionConfig>(&layer.mixer)) {
+            widest = std::max(widest, attention->heads * attention->head_dim);
+        }
+        if (const auto* mlp = std::get_if<MlpConfig>(&layer.feed_forward)) {
+            widest = std::max(widest, mlp->width);
+        }
+    }
+    return widest;
+}
+
+/// What a layer has that there are no operators for yet; "" if nothing.
+struct Missing {
+    std::int64_t context;
+
+    std::string operator()(const std::monostate& /*none*/) const { return "layers of one part"; }
+    std::string operator()(const LatentAttentionConfig& /*c*/) const { return "latent attention"; }
+    std::string operator()(const MambaConfig& /*c*/) const { return "Mamba-2"; }
+    std::string operator()(const ExpertsConfig& /*c*/) const { return "experts"; }
+    std::string operator()(const AttentionConfig& c) const {
+        if (c.head_norm != HeadNorm::none) {
+            return "norms of queries and keys";
+        }
+        if (c.qkv_bias || c.out_bias) {
+            return "biases of attention";
+        }
+        if (c.sinks) {
+            return "attention sinks";
+        }
+        if (!c.rotary) {
+            return "attention without a rotary embedding";
+        }
+        if (c.rotary->dims != c.head_dim || c.rotary->interleaved) {
+            return "a rotary embedding of some dimensions, or of neighbours";
+        }
+        if ((c.window > 0 && context > c.window) || (c.chunk > 0 && context > c.chunk)) {
+            return fmt::format("a context beyond the window of {} positions", std::max(c.window, c.chunk));
+        }
+        return c.scale == 1 / std::sqrt(static_cast<double>(c.head_dim)) ? "" : "a scale of scores of its own";
+    }
+    std::string operator()(const MlpConfig& c) const {
+        return c.activation != Activation::silu_gated || c.bias ? "feed-forward parts other than SwiGLU without biases"
+                                                                : "";
+    }
+};
+
+void check_modelled(const ModelConfig& config, const Workload& work) {
+    const auto refuse = [&](const std::string& where, const std::string& what) {
+        throw InputError(config.name + where,
+                         what + fmt::format(": not simulated yet (model_type {})", config.model_type));
+    };
+    if (config.norms_add_one || config.embedding_scale != 1) {
+        refuse("", "norms that add one to their weights, scaled embeddings");
+    }
+    for (std::size_t i = 0; i < config.layers.size(); ++i) {
+        const LayerConfig& layer = config.layers[i];
+        const std::string where = fmt::format(": layers.{}", i);
+        for (const std::string& missing :
+             {std::visit(Missing{work.context}, layer.mixer), std::visit(Missing{work.context}, layer.feed_forward),
+              std::string(layer.output_norms ? "norms behind the parts of a layer" : "")}) {
+            if (!missing.empty()) {
+                refuse(where, missing);
+            }
+        }
+    }
+}
+
+void check_workload(const ModelConfig& config, const Workload& work) {
     constexpr std::int64_t kMaxBatch = 65'536;
     const std::string limit = fmt::format(" (max_position_embeddings of {})", config.name);
     require_between(work.batch, 1, kMaxBatch, "--batch", "");
@@ -44,9 +115,7 @@ void check_workload(const LlamaConfig& config, const Workload& work) {
     }
     // Keeps every tensor's element count, and byte offsets within it, far from 63 bits.
     constexpr double kMaxElements = 1e15;
-    const double widest =
-        static_cast<double>(std::max({config.num_attention_heads * config.head_dim, config.hidden_size,
-                                      config.intermediate_size, config.vocab_size}));
+    const auto widest = static_cast<double>(std::max({widest_layer(config), config.hidden_size, config.vocab_size}));
     const double elements = static_cast<double>(work.batch) * static_cast<double>(work.context) * widest;
     if (elements > kMaxElements) {
         throw InputError("--batch", fmt::format("found {} sequences of {} positions, a tensor of {:.3g} elements; "
@@ -63,9 +132,9 @@ void check_workload(const LlamaConfig& config, const Workload& work) {
 }
 
 /// Adds tensors and operators in execution order.
-class LlamaBuilder {
+class DecoderBuilder {
 public:
-    LlamaBuilder(const LlamaConfig& config, const Workload& work) : config_(config) {
+    DecoderBuilder(const ModelConfig& config, const Workload& work) : config_(config) {
         graph_.name = config.name;
         graph_.workload = work;
     }
@@ -78,8 +147,10 @@ public:
                                              config_.hidden_size, Format::bf16);
         TensorIndex hidden = activation("embed_tokens", tokens, config_.hidden_size);
         add_operator("embed_tokens", Embedding{ids, table, hidden});
-        for (layer_ = 0; layer_ < config_.num_hidden_layers; ++layer_) {
-            hidden = mlp(attention(hidden));
+        for (layer_ = 0; layer_ < static_cast<std::int64_t>(config_.layers.size()); ++layer_) {
+            const LayerConfig& layer = config_.layers[static_cast<std::size_t>(layer_)];
+            hidden = attention(std::get<AttentionConfig>(layer.mixer), hidden);
+            hidden = mlp(std::get<MlpConfig>(layer.feed_forward), hidden);
         }
         layer_ = -1;
         if (work.phase == Phase::prefill) {
@@ -125,7 +196,7 @@ private:
     TensorIndex norm(const std::string& name, const std::string& weight_name, TensorIndex in) {
         const TensorIndex weight = add_tensor(weight_name, TensorRole::weight, 1, config_.hidden_size, Format::bf16);
         const TensorIndex out = activation(name, at(in).rows, config_.hidden_size);
-        add_operator(name, RmsNorm{in, weight, out, config_.rms_norm_eps});
+        add_operator(name, RmsNorm{in, weight, out, config_.norm_epsilon});
         return out;
     }
     TensorIndex linear(const std::string& name, const std::string& weight_name, TensorIndex in, std::int64_t width,
@@ -136,9 +207,9 @@ private:
         add_operator(name, Linear{in, weight, out, work.activations});
         return out;
     }
-    TensorIndex rope(const std::string& name, TensorIndex in, std::int64_t heads) {
+    TensorIndex rope(const std::string& name, TensorIndex in, std::int64_t heads, const AttentionConfig& c) {
         const TensorIndex out = activation(name, at(in).rows, at(in).cols);
-        add_operator(name, Rope{in, out, heads, config_.head_dim, config_.rope_theta, config_.rope_scaling});
+        add_operator(name, Rope{in, out, heads, c.head_dim, c.rotary->theta, c.rotary->scaling});
         return out;
     }
     TensorIndex add(const std::string& name, TensorIndex a, TensorIndex b) {
@@ -146,51 +217,51 @@ private:
         add_operator(name, Add{a, b, out});
         return out;
     }
-    TensorIndex kv_cache(const std::string& name) {
+    TensorIndex kv_cache(const std::string& name, const AttentionConfig& c) {
         const Workload& work = graph_.workload;
-        return add_tensor(scoped(name), TensorRole::kv_cache, work.batch * config_.num_key_value_heads * work.context,
-                          config_.head_dim, work.kv);
+        return add_tensor(scoped(name), TensorRole::kv_cache, work.batch * c.kv_heads * work.context, c.head_dim,
+                          work.kv);
     }
 
-    TensorIndex attention(TensorIndex hidden) {
-        const std::int64_t q_width = config_.num_attention_heads * config_.head_dim;
-        const std::int64_t kv_width = config_.num_key_value_heads * config_.head_dim;
+    TensorIndex attention(const AttentionConfig& c, TensorIndex hidden) {
+        const std::int64_t q_width = c.heads * c.head_dim;
+        const std::int64_t kv_width = c.kv_heads * c.head_dim;
         const TensorIndex in = norm("input_norm", layer_weight("input_layernorm"), hidden);
         const TensorIndex q = linear("q_proj", layer_weight("self_attn.q_proj"), in, q_width);
         const TensorIndex k = linear("k_proj", layer_weight("self_attn.k_proj"), in, kv_width);
         const TensorIndex v = linear("v_proj", layer_weight("self_attn.v_proj"), in, kv_width);
-        const TensorIndex q_rotated = rope("rope_q", q, config_.num_attention_heads);
-        const TensorIndex k_rotated = rope("rope_k", k, config_.num_key_value_heads);
-        const TensorIndex k_cache = kv_cache("k_cache");
-        const TensorIndex v_cache = kv_cache("v_cache");
+        const TensorIndex q_rotated = rope("rope_q", q, c.heads, c);
+        const TensorIndex k_rotated = rope("rope_k", k, c.kv_heads, c);
+        const TensorIndex k_cache = kv_cache("k_cache", c);
+        const TensorIndex v_cache = kv_cache("v_cache", c);
         const TensorIndex mixed = activation("attention", at(q).rows, q_width);
         add_operator("attention",
-                     Attention{q_rotated, k_rotated, v, k_cache, v_cache, mixed, config_.num_attention_heads,
-                               config_.num_key_value_heads, config_.head_dim});
+                     Attention{q_rotated, k_rotated, v, k_cache, v_cache, mixed, c.heads, c.kv_heads, c.head_dim});
         const TensorIndex out = linear("o_proj", layer_weight("self_attn.o_proj"), mixed, config_.hidden_size);
         return add("attention_add", hidden, out);
     }
 
-    TensorIndex mlp(TensorIndex hidden) {
+    TensorIndex mlp(const MlpConfig& c, TensorIndex hidden) {
         const TensorIndex in = norm("mlp_norm", layer_weight("post_attention_layernorm"), hidden);
-        const TensorIndex gate = linear("gate_proj", layer_weight("mlp.gate_proj"), in, config_.intermediate_size);
-        const TensorIndex up = linear("up_proj", layer_weight("mlp.up_proj"), in, config_.intermediate_size);
-        const TensorIndex product = activation("swiglu", at(in).rows, config_.intermediate_size);
+        const TensorIndex gate = linear("gate_proj", layer_weight("mlp.gate_proj"), in, c.width);
+        const TensorIndex up = linear("up_proj", layer_weight("mlp.up_proj"), in, c.width);
+        const TensorIndex product = activation("swiglu", at(in).rows, c.width);
         add_operator("swiglu", Swiglu{gate, up, product});
         const TensorIndex out = linear("down_proj", layer_weight("mlp.down_proj"), product, config_.hidden_size);
         return add("mlp_add", hidden, out);
     }
 
-    const LlamaConfig& config_;
+    const ModelConfig& config_;
     Graph graph_;
     std::int64_t layer_ = -1;
 };
 
 }  // namespace
 
-Graph build_graph(const LlamaConfig& config, const Workload& workload) {
+Graph build_graph(const ModelConfig& config, const Workload& workload) {
     check_workload(config, workload);
-    return LlamaBuilder(config, workload).build();
+    check_modelled(config, workload);
+    return DecoderBuilder(config, workload).build();
 }
 
 Graph build_gemm(std::int64_t m, std::int64_t n, std::int64_t k, Format a_format, Format b_format, Format out_format) {

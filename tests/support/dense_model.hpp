@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A model of equal layers of grouped-query attention and SwiGLU, by a few numbers.
+#include <cmath>
+#include <string>
+
+#include "models/model_config.hpp"
+
+namespace sluice::test {
+
+struct DenseModel {
+    std::string name = "small";
+    std::int64_t layers = 1;
+    std::int64_t hidden = 256, ffn = 512;
+    std::int64_t heads = 4, kv_heads = 2, head_dim = 64;
+    std::int64_t vocab = 512;
+    bool tied = false;
+
+    // NOLINTNEXTLINE(google-explicit-constructor): stands for the model wherever one is wanted.
+    operator models::ModelConfig() const {
+        models::AttentionConfig attention;
+        attention.heads = heads;
+        attention.kv_heads = kv_heads;
+        attention.head_dim = head_dim;
+        attention.scale = 1 / std::sqrt(static_cast<double>(head_dim));
+        attention.rotary = models::RotaryConfig{};
+        attention.rotary->dims = head_dim;
+        models::ModelConfig config;
+        config.name = name;
+        config.model_type = "llama";
+        config.hidden_size = hidden;
+        config.vocab_size = vocab;
+        config.max_position_embeddings = 4096;
+        config.norm_epsilon = 1e-5;
+        config.tie_word_embeddings = tied;
+        config.layers.assign(static_cast<std::size_t>(layers), {attention, models::MlpConfig{ffn}, false});
+        return config;
+    }
+};
+
+}  // namespace sluice::test
