@@ -15,20 +15,54 @@ double as_double(std::int64_t value) {
     return static_cast<double>(value);
 }
 
-/// Nearly equal steps (28 blocks in steps of at most 16 run as 14 + 14), in whole TTU cycles where there is room.
-std::int64_t even_step(std::int64_t blocks, std::int64_t most, std::int64_t blocks_per_cycle) {
-    const std::int64_t equal = ceil_div(blocks, ceil_div(blocks, most));
-    const std::int64_t whole = round_up(equal, blocks_per_cycle);
-    if (whole <= most) {
-        return std::min(whole, blocks);
-    }
-    return std::max<std::int64_t>(most / blocks_per_cycle * blocks_per_cycle, std::min<std::int64_t>(equal, 1));
+/// Sets k steps of at most `most` blocks, in whole TTU cycles where there is room.
+void set_k_steps(Tiling& tiling, std::int64_t most, std::int64_t blocks_per_cycle) {
+    tiling.k_grain = most >= blocks_per_cycle ? blocks_per_cycle : 1;
+    tiling.k_step = most / tiling.k_grain * tiling.k_grain;
+}
+
+/// Cycles in which the banks of a tile serve the TTU for a block of C and one k step: the lines of a run of A and of B,
+/// which begin and end within a line, and the sums in and out.
+double bank_cycles(const ProductShape& shape, std::int64_t k_step, const isa::TsramSpec& tsram) {
+    // Trains of operands and sums meet at random in their banks: from about three quarters of their rate on, they wait
+    // for each other for longer than they move (k steps of 4, 6 and 12 blocks of MXFP8 take 103, 86 and 69 % of it, and
+    // 45, 16 and 1 % longer than without banks).
+    constexpr double kShare = 0.75;
+    const auto line = as_double(tsram.bank_bytes_per_cycle);
+    const double operands = as_double(k_step) * static_cast<double>(block_bytes(shape.a) + block_bytes(shape.b)) / line;
+    const double sums = 2 * as_double(isa::kAccumulatorBlockBytes) / line;
+    return (operands + 2 + sums) / (kShare * as_double(tsram.banks));
 }
 
 }  // namespace
 
+KSteps k_steps(const ProductShape& shape, const Tiling& tiling) {
+    const std::int64_t grain = tiling.k_grain;
+    KSteps steps;
+    steps.count = ceil_div(shape.k_blocks, tiling.k_step);
+    const Split grains{ceil_div(shape.k_blocks, grain), steps.count};
+    steps.wide_count = grains.remainder();
+    steps.wide = grains.most() * grain;
+    steps.narrow = grains.least() * grain;
+    steps.last = shape.k_blocks - steps.first_block(steps.count - 1);
+    return steps;
+}
+
+std::int64_t KSteps::first_block(std::int64_t step) const {
+    return std::min(step, wide_count) * wide + std::max<std::int64_t>(0, step - wide_count) * narrow;
+}
+
+std::int64_t KSteps::width(std::int64_t step) const {
+    return step + 1 == count ? last : step < wide_count ? wide : narrow;
+}
+
+std::int64_t KSteps::step_of(std::int64_t block) const {
+    const std::int64_t in_wide = wide_count * wide;
+    return block < in_wide ? block / wide : std::min(count - 1, wide_count + (block - in_wide) / narrow);
+}
+
 double TilingCost::longest() const {
-    return std::max({compute, ingress, hbm});
+    return std::max({compute, ingress, hbm, banks});
 }
 
 double TilingCost::total() const {
@@ -44,14 +78,22 @@ TilingCost tiling_cost(const ProductShape& shape, const Tiling& tiling, const is
     const Split split{shape.units, shape.tiles};
     const std::int64_t n_blocks = split.most() * shape.unit_blocks;
     const std::int64_t m_steps = ceil_div(shape.row_blocks, tiling.m);
-    const std::int64_t k_steps = ceil_div(shape.k_blocks, tiling.k_step);
-    const std::int64_t macros = m_steps * tiling.n_chunks * k_steps;
+    const KSteps steps = k_steps(shape, tiling);
+    const std::int64_t macros = m_steps * tiling.n_chunks * steps.count;
     // A block's k run keeps its sums in the unit; between k steps they go to TSRAM and back, on ports of their own.
     const std::int64_t sums_cycles = ceil_div(isa::kAccumulatorBlockBytes, chip.ttu.accumulator_bytes_per_cycle);
-    const std::int64_t step_cycles =
-        std::max(sums_cycles, ceil_div(tiling.k_step * isa::kBlockEdge,
-                                       isa::k_per_cycle(chip.ttu, isa::tensor_rate(shape.a, shape.b, "product"))));
-    const double compute = as_double(shape.row_blocks * n_blocks * k_steps * step_cycles) +
+    const std::int64_t k_rate = isa::k_per_cycle(chip.ttu, isa::tensor_rate(shape.a, shape.b, "product"));
+    std::int64_t block_cycles = 0;  // of a block of C, over all k steps
+    double block_banks = 0;
+    const auto add = [&](std::int64_t count, std::int64_t width) {
+        block_cycles += count * std::max(sums_cycles, ceil_div(width * isa::kBlockEdge, k_rate));
+        block_banks += as_double(count) * bank_cycles(shape, width, chip.tsram);
+    };
+    add(steps.wide_count, steps.wide);
+    add(steps.count - steps.wide_count - 1, steps.narrow);
+    add(1, steps.last);
+    const std::int64_t blocks = shape.row_blocks * n_blocks;
+    const double compute = as_double(blocks * block_cycles) +
                            as_double(macros * (chip.ttu.macro_overhead_cycles + chip.ttu.pipeline_latency_cycles));
     const double b_bytes = as_double(shape.k_blocks * n_blocks * m_steps) * static_cast<double>(block_bytes(shape.b));
     const double a_bytes =
@@ -65,7 +107,7 @@ TilingCost tiling_cost(const ProductShape& shape, const Tiling& tiling, const is
     const double all_b = as_double(shape.k_blocks * shape.units * shape.unit_blocks) * b_reads *
                          static_cast<double>(block_bytes(shape.b));
     const double hbm = (all_b + (shape.a_from_hbm ? a_bytes * clusters : 0.0)) / group_share;
-    return {compute, ingress, hbm, as_double(shape.row_blocks * n_blocks * k_steps * sums_cycles)};
+    return {compute, ingress, hbm, as_double(blocks) * block_banks, as_double(blocks * steps.count * sums_cycles)};
 }
 
 std::int64_t panel_slot_bytes(const ProductShape& shape, const Tiling& tiling) {
@@ -101,7 +143,10 @@ Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, cons
             if (k_step < 1) {
                 continue;
             }
-            Tiling tiling{m, n_chunks, even_step(shape.k_blocks, k_step, blocks_per_cycle), 0, 0};
+            Tiling tiling;
+            tiling.m = m;
+            tiling.n_chunks = n_chunks;
+            set_k_steps(tiling, k_step, blocks_per_cycle);
             const TilingCost cost = tiling_cost(shape, tiling, chip);
             tiling.cycles = cost.total();
             tiling.longest = cost.longest();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Chooses how a matrix product is tiled over a group of tiles. The cost of a tiling is the longest of three streams,
-// each at its full rate: the TTU, the tile's 128 B/cycle ingress, and the group's share of HBM. It knows the ChipSpec
-// and no measured figure.
+// Chooses how a matrix product is tiled over a group of tiles. The cost of a tiling is the longest of four streams: the
+// TTU, the tile's ingress and the group's share of HBM, each at its full rate, and the banks of TSRAM at what trains of
+// accesses get of them. It knows the ChipSpec and no measured figure.
 #include <cstdint>
 
 #include "isa/chip_spec.hpp"
@@ -24,19 +24,35 @@ struct ProductShape {
     std::int64_t panel_bytes = 0;  ///< CSRAM for a panel of B that several row steps read; 0: B always streams from HBM
 };
 
-/// Rows in steps of m row blocks; the tile's units in n_chunks nearly equal chunks; k in steps of k_step blocks.
+/// Rows in steps of m row blocks; the tile's units in n_chunks nearly equal chunks; k in nearly equal steps of at most
+/// k_step blocks.
 struct Tiling {
     std::int64_t m = 1;
     std::int64_t n_chunks = 1;
     std::int64_t k_step = 1;
-    double cycles = 0;   ///< estimate: TilingCost::total
-    double longest = 0;  ///< TilingCost::longest
+    double cycles = 0;         ///< estimate: TilingCost::total
+    double longest = 0;        ///< TilingCost::longest
+    std::int64_t k_grain = 1;  ///< k steps are whole multiples of it, but for the last; divides k_step
 };
+
+/// The k steps of a tiling: `wide_count` of `wide` blocks, then narrow ones, which have k_grain blocks less; the last
+/// may be shorter still. As equal as can be: a short one would cost its sums, and wait for banks, like a long one.
+struct KSteps {
+    std::int64_t count = 1;
+    std::int64_t wide_count = 0, wide = 0;
+    std::int64_t narrow = 1, last = 1;
+
+    [[nodiscard]] std::int64_t first_block(std::int64_t step) const;
+    [[nodiscard]] std::int64_t width(std::int64_t step) const;
+    [[nodiscard]] std::int64_t step_of(std::int64_t block) const;
+};
+[[nodiscard]] KSteps k_steps(const ProductShape& shape, const Tiling& tiling);
 
 /// Cycles of each stream of a tiling, each at its full rate.
 struct TilingCost {
     double compute = 0, ingress = 0, hbm = 0;
-    double sums = 0;  ///< accumulators to TSRAM and back, on ports of their own
+    double banks = 0;  ///< operands and sums of the TTU
+    double sums = 0;   ///< accumulators to TSRAM and back, on ports of their own
 
     [[nodiscard]] double longest() const;
     /// The longest stream, and a hundredth of the traffic that hides behind it: it costs energy and delays others.

@@ -17,19 +17,23 @@ namespace {
 
 constexpr std::int64_t kFirstStepParts = 4;
 
-/// Calls body(k blocks, first step, last step, offset in k blocks) for every k step; equal middle steps become a loop.
+/// Calls body(k blocks, first step, last step, offset in k blocks) for every k step; equal steps become a loop.
 template <class Body>
 void for_k_steps(ControlBuilder& builder, const Product& product, const Body& body) {
-    const std::int64_t k = product.shape.k_blocks;
-    const std::int64_t step = product.tiling.k_step;
-    const std::int64_t steps = ceil_div(k, step);
-    if (steps == 1) {
-        body(k, true, true, Affine(0));
+    const KSteps steps = k_steps(product.shape, product.tiling);
+    if (steps.count == 1) {
+        body(steps.last, true, true, Affine(0));
         return;
     }
-    body(step, true, false, Affine(0));
-    builder.loop(steps - 2, [&](const Affine& i) { body(step, false, false, i * step + step); });
-    body(k - (steps - 1) * step, false, true, Affine((steps - 1) * step));
+    const std::int64_t first = steps.width(0);
+    body(first, true, false, Affine(0));
+    const auto loop = [&](std::int64_t from, std::int64_t end, std::int64_t width) {
+        builder.loop(end - from,
+                     [&](const Affine& i) { body(width, false, false, i * width + steps.first_block(from)); });
+    };
+    loop(1, steps.wide_count, steps.wide);
+    loop(std::max<std::int64_t>(1, steps.wide_count), steps.count - 1, steps.narrow);
+    body(steps.last, false, true, Affine(steps.first_block(steps.count - 1)));
 }
 
 /// The tile's side of one product, for tiles that have `units` units from `first_unit` on.
@@ -199,8 +203,7 @@ private:
     /// the queue that waits for the multicast: from the store queue, which waits for nothing here, they would run ahead
     /// and pay in the next product for a tile that still works on this one.
     void skip_chunk(std::int64_t m) {
-        const std::int64_t steps = ceil_div(product_.shape.k_blocks, product_.tiling.k_step);
-        tile_.loop(steps, [&](const Affine&) {
+        tile_.loop(k_steps(product_.shape, product_.tiling).count, [&](const Affine&) {
             tile_.fence(queue::kTensor, {{own_tile_sem(tile_sem::a_full), 1}},
                         {{activation_slot_free(emit_.memory.activation), 1}}, "no work here");
             emit_.advance(tile_, reg::activation);
@@ -352,11 +355,12 @@ std::int64_t weight_offset(const ProductShape& shape, const Tiling& tiling, std:
     const std::int64_t in_chunk = wider_chunk ? in_tile % width : (in_tile - in_wider_chunks) % width;
     const std::int64_t chunk_first = tile_first + in_tile - in_chunk;
     const std::int64_t n_blocks = width * shape.unit_blocks;
-    const std::int64_t step = k_block / tiling.k_step;
-    const std::int64_t step_blocks = std::min(tiling.k_step, shape.k_blocks - step * tiling.k_step);
-    const std::int64_t before = chunk_first * shape.unit_blocks * shape.k_blocks + step * tiling.k_step * n_blocks;
+    const KSteps steps = k_steps(shape, tiling);
+    const std::int64_t step = steps.step_of(k_block);
+    const std::int64_t first = steps.first_block(step);
+    const std::int64_t before = chunk_first * shape.unit_blocks * shape.k_blocks + first * n_blocks;
     const std::int64_t n_block = in_chunk * shape.unit_blocks + block_of_unit;
-    return (before + n_block * step_blocks + k_block % tiling.k_step) * block(shape.b);
+    return (before + n_block * steps.width(step) + k_block - first) * block(shape.b);
 }
 
 void emit_product_tile(Emitter& emit, const Product& product) {

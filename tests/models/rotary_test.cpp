@@ -76,5 +76,37 @@ TEST_CASE("Llama 3.1 keeps short wave lengths, divides long ones, and goes from 
     CHECK(divided == 29);
 }
 
+TEST_CASE("YaRN keeps pairs that turn often within the original context, divides those that turn less than once") {
+    Rope yarn = rope(64, 150000.0);
+    yarn.scaling.kind = RopeScaling::Kind::yarn;
+    yarn.scaling.factor = 32;
+    yarn.scaling.original_max_position_embeddings = 4096;
+    yarn.scaling.beta_fast = 32;
+    yarn.scaling.beta_slow = 1;
+    yarn.scaling.attention_factor = 1.25;
+    // 4096 150000^(-i / 32) / 2 pi turns: 32 of them at i = 8.09, one at i = 17.4.
+    const double fast = 32 * std::log(4096 / (2 * std::numbers::pi * 32)) / std::log(150000.0);
+    const double slow = 32 * std::log(4096 / (2 * std::numbers::pi)) / std::log(150000.0);
+    CHECK(fast == Approx(8.09).margin(0.01));
+    CHECK(slow == Approx(17.40).margin(0.01));
+    for (const bool truncate : {false, true}) {
+        yarn.scaling.truncate = truncate;
+        const double low = truncate ? 8 : fast;
+        const double high = truncate ? 18 : slow;
+        const RotaryRow row = rotary_row(yarn, 3000);
+        for (int i = 0; i < 32; ++i) {
+            const double frequency = std::pow(150000.0, -i / 32.0);
+            double wanted = frequency / 32;
+            if (i < low) {
+                wanted = frequency;
+            } else if (i < high) {
+                wanted = frequency + (frequency / 32 - frequency) * (i - low) / (high - low);
+            }
+            CHECK(static_cast<double>(row.cosine[static_cast<std::size_t>(i)]) == bf16(1.25 * std::cos(3000 * wanted)));
+            CHECK(static_cast<double>(row.sine[static_cast<std::size_t>(i)]) == bf16(1.25 * std::sin(3000 * wanted)));
+        }
+    }
+}
+
 }  // namespace
 }  // namespace sluice::models
