@@ -95,10 +95,10 @@ private:
                 fmt::format("at most 64 banks in a pseudo-channel, over hbm.bank_groups ({}) and hbm.ranks ({})",
                             hbm.bank_groups, hbm.ranks));
         require(hbm.stacks * hbm.channels_per_stack * hbm.pseudo_channels <= 65'535, "hbm.stacks", hbm.stacks,
-                "65535 pseudo-channels in all");
+                "at most 65535 pseudo-channels in all");
         constexpr Bytes kAddressable = Bytes{1} << 40;
         require(hbm_bytes(chip_) <= kAddressable, "hbm.rows", hbm.rows,
-                fmt::format("2^40 bytes in all, and there are {}", hbm_bytes(chip_)));
+                fmt::format("at most 2^40 bytes in all, and there are {}", hbm_bytes(chip_)));
     }
 
     void check_hbm_timing() const {

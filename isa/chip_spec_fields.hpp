@@ -5,7 +5,7 @@
 // compares the table with the shipped files.
 //
 // The upper bounds are far above anything that will be built, and low enough that no product of fields overflows 64
-// bits; what must fit together is checked in chip_spec_reader.cpp.
+// bits; what must fit together is checked in chip_spec_check.cpp.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -204,7 +204,7 @@ void describe_hbm(Visitor& visit, Chip& chip) {
     visit({"hbm.bits_per_second_per_pin", "bit/s", 100'000'000, 100'000'000'000, "data rate"},
           hbm.bits_per_second_per_pin);
     visit({"hbm.transfers_per_ck", "", 1, 16, "transfers of a pin in a CK"}, hbm.transfers_per_ck);
-    visit({"hbm.controller_picoseconds", "ps", 0, 1'000'000, "controller, both ways together"},
+    visit({"hbm.controller_picoseconds", "ps", 1, 1'000'000, "controller, both ways together"},
           hbm.controller_picoseconds);
     visit({"hbm.phy_picoseconds", "ps", 0, 1'000'000, "PHY, both ways together"}, hbm.phy_picoseconds);
     visit({"hbm.read_queue", "", 1, 4'096, "requests in the read queue of a channel"}, hbm.read_queue);

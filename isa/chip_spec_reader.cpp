@@ -97,19 +97,41 @@ fs::path find_memory(const std::string& name, const fs::path& file, const std::s
     }
 }
 
+/// What a memory says; the rest of "hbm" is the chip's.
+bool is_of_memory(const std::string& path) {
+    static const std::set<std::string> kOrganisation = {"hbm.channels_per_stack",
+                                                        "hbm.pseudo_channels",
+                                                        "hbm.bank_groups",
+                                                        "hbm.banks_per_group",
+                                                        "hbm.ranks",
+                                                        "hbm.rows",
+                                                        "hbm.row_bytes",
+                                                        "hbm.burst_bytes",
+                                                        "hbm.pseudo_channel_bits",
+                                                        "hbm.bits_per_second_per_pin",
+                                                        "hbm.transfers_per_ck"};
+    return path.starts_with("hbm.timing.") || kOrganisation.contains(path);
+}
+
 // A memory file gives leaves of "hbm", which the chip's own lie over, and the table of constraints. It may be based on
-// another. `depth` ends a circle.
-void read_memory(const fs::path& memory, const fs::path& configs, RawChip& chip, int depth = 0) {
-    constexpr int kDeepest = 16;
+// another.
+void read_memory_file(const fs::path& memory, const fs::path& configs, std::vector<fs::path>& chain, RawChip& chip) {
     const std::string where = memory.string();
-    if (depth > kDeepest) {
+    std::error_code ignored;
+    const fs::path canonical = fs::weakly_canonical(memory, ignored);
+    if (std::find(chain.begin(), chain.end(), canonical) != chain.end()) {
         throw InputError(where + ": base", "the memory is based on itself");
     }
+    constexpr std::size_t kLongest = 16;
+    if (chain.size() == kLongest) {
+        throw InputError(where + ": base", fmt::format("more than {} memories are based on each other", kLongest));
+    }
+    chain.push_back(canonical);
     const json parsed = read_json_file(memory);
     const json& object = require_object(parsed, where);
     if (object.contains("base")) {
         const std::string base = require_string(object["base"], where + ": base");
-        read_memory(find_memory(base, memory, where + ": base", configs), configs, chip, depth + 1);
+        read_memory_file(find_memory(base, memory, where + ": base", configs), configs, chain, chip);
     }
     static const std::set<std::string> kKeys = {"base",        "name", "description", "row_bus_half_clocks",
                                                 "constraints", "hbm"};
@@ -125,6 +147,20 @@ void read_memory(const fs::path& memory, const fs::path& configs, RawChip& chip,
         } else if (key == "constraints" || key == "row_bus_half_clocks") {
             chip.rules[key] = value;
             chip.rules_file = where;
+        }
+    }
+}
+
+// Takes the place of any memory before it: what it leaves out is missing.
+void read_memory(const fs::path& memory, const fs::path& configs, RawChip& chip) {
+    std::erase_if(chip.values, [](const auto& entry) { return is_of_memory(entry.first); });
+    chip.rules = json::object();
+    chip.rules_file = memory.string();
+    std::vector<fs::path> chain;
+    read_memory_file(memory, configs, chain, chip);
+    for (const std::string& path : all_paths()) {
+        if (is_of_memory(path) && !chip.values.contains(path)) {
+            throw InputError(memory.string() + ": " + path, "missing; a memory without \"base\" gives every field");
         }
     }
 }

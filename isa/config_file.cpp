@@ -61,12 +61,17 @@ std::string without_tag(const std::string& message) {
     return end == std::string::npos ? message : message.substr(end + 2);
 }
 
-// Refuses a key that stands twice in one object, which the parser would silently merge.
-class DuplicateKeys {
+// Refuses a key that stands twice in one object, which the parser would silently merge, and nesting that would take
+// more stack than there is wherever the values are walked.
+class StrictEvents {
 public:
-    explicit DuplicateKeys(const fs::path& file) : file_(file) {}
+    explicit StrictEvents(const fs::path& file) : file_(file) {}
 
-    bool operator()(int /*depth*/, json::parse_event_t event, json& parsed) {
+    bool operator()(int depth, json::parse_event_t event, json& parsed) {
+        constexpr int kDeepest = 64;
+        if (depth > kDeepest) {
+            throw InputError(file_.string(), fmt::format("nested more than {} deep", kDeepest));
+        }
         if (event == json::parse_event_t::object_start) {
             keys_.emplace_back();
         } else if (event == json::parse_event_t::object_end) {
@@ -162,7 +167,7 @@ json read_json_file(const fs::path& file, Numbers numbers) {
         text = with_largest_number(std::move(text));
     }
     try {
-        return json::parse(text, DuplicateKeys(file));
+        return json::parse(text, StrictEvents(file));
     } catch (const json::exception& error) {
         throw InputError(file.string(), "not valid JSON: " + without_tag(error.what()));
     }

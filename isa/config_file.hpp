@@ -23,7 +23,8 @@ namespace sluice::isa {
 /// What a number may be: `Infinity` is no JSON, but some programs write it; it is read as the largest number there is.
 enum class Numbers : std::uint8_t { finite, or_infinity };
 
-/// Parses a file: no comments, no NaN, no key twice in one object. Throws InputError with file, line and column.
+/// Parses a file: no comments, no NaN, no key twice in one object, nested at most 64 deep. Throws InputError with file,
+/// line and column.
 [[nodiscard]] nlohmann::json read_json_file(const std::filesystem::path& file, Numbers numbers = Numbers::finite);
 
 /// An integer in [lowest, highest]; 2e9 counts as one, 2.5 and "2" do not.

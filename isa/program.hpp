@@ -84,7 +84,7 @@ struct DmaDim {
 
 /// Moves runs of `run_bytes` contiguous source bytes; the outer dimensions step over runs, last dimension slowest.
 /// With src_format != dst_format, elements are converted at line rate and the destination run is
-/// run_bytes * bits(dst) / bits(src) long.
+/// run_bytes * bits(dst) / bits(src) long; runs, offsets and strides are whole elements.
 struct DmaMacro {
     MemRef src;
     MemRef dst;

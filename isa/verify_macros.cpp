@@ -160,9 +160,19 @@ void MacroVerifier::dma_conversion(const DmaMacro& dma) {
     if (dma.src.space == Space::hbm && dma.dst.space == Space::hbm) {
         checker_.note("a copy within HBM cannot convert");
     }
-    if (checker_.position.scope.bounds(dma.run_bytes)) {
-        checker_.refuse(indivisible(dma.run_bytes, from.element_bits / 8),
-                        fmt::format("the run is no whole number of {} elements", from.name));
+    const auto whole = [&](const Affine& bytes, const FormatInfo& format, const char* what) {
+        if (checker_.position.scope.bounds(bytes)) {
+            checker_.refuse(indivisible(bytes, format.element_bits / 8),
+                            fmt::format("{} is no whole number of {} elements", what, format.name));
+        }
+    };
+    whole(dma.run_bytes, from, "the run");
+    // Else a packet could end within an element.
+    whole(dma.src.offset, from, "the source's offset");
+    whole(dma.dst.offset, to, "the destination's offset");
+    for (const DmaDim& dim : dma.dims) {
+        whole(Affine(dim.src_stride), from, "the source's stride");
+        whole(Affine(dim.dst_stride), to, "the destination's stride");
     }
 }
 

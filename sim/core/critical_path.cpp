@@ -27,19 +27,22 @@ std::string_view name(Resource resource) {
 
 RecordId PathLog::add(Cycle start, Cause cause, Resource resource, Resource gap) {
     SLUICE_CHECK(cause.at <= start, "an activity started before its cause");
-    if (records_.size() >= kMaxRecords) {
-        return kNoRecord;
+    if (records_.size() == most_) {
+        records_.pop_front();
+        stalls_.erase(first_++);
     }
     records_.push_back({start, cause.at, cause.record, resource, gap});
-    return static_cast<RecordId>(records_.size() - 1);
+    const std::size_t id = first_ + records_.size() - 1;
+    SLUICE_CHECK(id < kNoRecord, "more activities than there are numbers for");
+    return static_cast<RecordId>(id);
 }
 
 std::vector<CriticalSegment> PathLog::walk(Cause end) const {
     std::array<Cycle, kResourceCount> cycles{};
     Cycle position = end.at;
     RecordId id = end.record;
-    while (id != kNoRecord) {
-        const Record& record = records_[id];
+    while (id != kNoRecord && id >= first_) {
+        const Record& record = records_[id - first_];
         SLUICE_CHECK(record.start <= position, "the critical path runs forward");
         // Of a macro that is left in its middle, by a block row's signal, some of the stalls may come later.
         const auto found = stalls_.find(id);

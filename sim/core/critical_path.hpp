@@ -28,7 +28,7 @@ enum class Resource : std::uint8_t {
     fence,
     unrecorded
 };
-constexpr std::size_t kResourceCount = 11;
+constexpr std::size_t kResourceCount = static_cast<std::size_t>(Resource::unrecorded) + 1;
 [[nodiscard]] std::string_view name(Resource resource);
 
 using RecordId = std::uint32_t;
@@ -42,17 +42,20 @@ struct Cause {
 
 class PathLog {
 public:
+    /// Keeps the last `most` activities, of 24 B each (768 MB): what comes before them is "unrecorded".
+    explicit PathLog(std::size_t most = std::size_t{1} << 25) : most_(most) {}
+
     /// An activity that started at `start`, let go by `cause`; `gap` says what the time between the two is.
     RecordId add(Cycle start, Cause cause, Resource resource, Resource gap);
     void set_resource(RecordId id, Resource resource) {
-        if (id != kNoRecord) {
-            records_[id].resource = resource;
+        if (id != kNoRecord && id >= first_) {
+            records_[id - first_].resource = resource;
         }
     }
 
     /// So many cycles of the activity were stalls for banks.
     void stalled(RecordId id, Cycle cycles) {
-        if (id != kNoRecord && cycles > 0) {
+        if (id != kNoRecord && id >= first_ && cycles > 0) {
             stalls_[id] = cycles;
         }
     }
@@ -61,8 +64,6 @@ public:
     [[nodiscard]] std::vector<CriticalSegment> walk(Cause end) const;
 
 private:
-    // 24 B a record: 32 M of them (768 MB) are the bound; later activities are "unrecorded".
-    static constexpr std::size_t kMaxRecords = std::size_t{1} << 25;
     struct Record {
         Cycle start;
         Cycle cause_at;
@@ -70,7 +71,9 @@ private:
         Resource resource;
         Resource gap;
     };
+    std::size_t most_;
     std::deque<Record> records_;
+    RecordId first_ = 0;  ///< id of the first of them
     std::unordered_map<RecordId, Cycle> stalls_;
 };
 

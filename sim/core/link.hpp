@@ -97,7 +97,8 @@ struct Link final : FifoServer {
     std::uint32_t number = 0;         ///< among all of a chip's
     std::uint32_t expected = 0;       ///< packets whose coming is known and that have not been booked ahead
     std::uint32_t waiting = 0;        ///< packets, in all flows
-    std::uint64_t came = 0;           ///< packets that have waited
+    std::uint64_t came = 0;           ///< packets that have gone through the flows, which numbers them
+    std::uint64_t kept_back = 0;      ///< those of them that did not leave in the cycle in which they came
     Cycle kept = 0;                   ///< cycles that packets have spent in the flows, all added up
     Cycle wake_at = Credits::kNever;  ///< when the flows are looked at again
     std::vector<Flow> flows{};

@@ -16,7 +16,7 @@ namespace sluice::sim {
 /// program is finished or has not sent anything).
 /// `engine`: ready, but the shared array works for another context.
 enum class WaitKind : std::uint8_t { semaphore, memory, bank_conflict, queue_full, control, throttle, engine };
-constexpr std::size_t kWaitKindCount = 7;
+constexpr std::size_t kWaitKindCount = static_cast<std::size_t>(WaitKind::engine) + 1;
 [[nodiscard]] std::string_view name(WaitKind kind);
 
 /// busy + sum(waiting) + idle == total, exactly.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The one process of a simulation: an SC_METHOD that runs the timing wheel, one kernel notification per active core
-// cycle. Components ask for events; SystemC's time advances with them. An exception thrown by a component ends the
-// simulation and is rethrown, with its type, by `run`.
+// cycle. Components ask for events; SystemC's time advances with them. An exception thrown by a component in an event
+// ends the simulation and is rethrown, with its type, by `run`; of one from another process (TLM) SystemC keeps the
+// text alone.
 #include <exception>
 #include <functional>
 #include <systemc>

@@ -42,7 +42,7 @@ struct BankSpec {
 
 /// Who takes banks. The first two are networks' ports.
 enum class BankClient : std::uint8_t { written, read, ttu, tvp, reshaper };
-constexpr std::size_t kBankClients = 5;
+constexpr std::size_t kBankClients = static_cast<std::size_t>(BankClient::reshaper) + 1;
 constexpr std::size_t kBankEngines = 3;
 [[nodiscard]] std::string_view name(BankClient client);
 

@@ -28,7 +28,8 @@ public:
     }
     void link(const Link& link) {
         server(link);
-        add(link.path() + ".waited", "packets", "packets that found no room behind it or others waiting", link.came);
+        add(link.path() + ".waited", "packets",
+            "packets kept back for want of room behind it, or by others that waited", link.kept_back);
         add(link.path() + ".waited_cycles", "cycles", "cycles from being ready to the start, over all packets",
             link.waited_cycles() + static_cast<double>(link.kept));
     }

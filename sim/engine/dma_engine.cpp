@@ -12,10 +12,6 @@ namespace sluice::sim {
 
 namespace {
 
-bool later(Cycle a, Cycle b) {
-    return a > b;
-}
-
 Resource slowest_side(const Transfer& transfer) {
     const Cycle memories = transfer.hbm_cycles + transfer.csram_cycles;
     const Cycle noc = transfer.total_cycles > memories ? transfer.total_cycles - memories : 0;
@@ -144,10 +140,9 @@ std::size_t DmaEngine::next_channel(std::size_t p) {
 
 void DmaEngine::release_landed() {
     const Cycle now = context_.scheduler.now();
-    const auto order = [](const Landing& a, const Landing& b) { return later(a.cycle, b.cycle); };
     while (!landings_.empty() && landings_.front().cycle <= now) {
         in_flight_ -= landings_.front().bytes;
-        std::pop_heap(landings_.begin(), landings_.end(), order);
+        std::pop_heap(landings_.begin(), landings_.end(), Landing::below);
         landings_.pop_back();
     }
 }
@@ -255,8 +250,7 @@ void DmaEngine::unblock(std::size_t p) {
 void DmaEngine::on_landing(Packet& packet, Cycle cycle) {
     Task* task = static_cast<Task*>(packet.transfer);
     landings_.push_back({cycle, packet.src_bytes});
-    std::push_heap(landings_.begin(), landings_.end(),
-                   [](const Landing& a, const Landing& b) { return later(a.cycle, b.cycle); });
+    std::push_heap(landings_.begin(), landings_.end(), Landing::below);
     task->landed = std::max(task->landed, cycle);
     --task->in_flight;
     if (task->launched && task->in_flight == 0) {

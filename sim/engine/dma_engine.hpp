@@ -69,6 +69,9 @@ private:
     struct Landing {
         Cycle cycle;
         std::uint32_t bytes;
+
+        /// In a heap the earliest is on top.
+        static bool below(const Landing& a, const Landing& b) { return a.cycle > b.cycle; }
     };
 
     void prepare(std::size_t channel);

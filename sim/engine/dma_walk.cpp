@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include "sim/engine/dma_walk.hpp"
 
-#include "sim/engine/task.hpp"
+#include <algorithm>
 
 namespace sluice::sim {
 

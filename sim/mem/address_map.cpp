@@ -66,13 +66,13 @@ void AddressMap::hash(Fields& fields) const {
     for (const isa::AddressHash& step : hashes_) {
         const std::uint32_t range = range_[static_cast<std::size_t>(step.target)];
         std::uint32_t& target = fields[static_cast<std::size_t>(step.target)];
-        std::uint32_t mixed = 0;
+        std::uint64_t mixed = 0;  // what is added must not overflow, for the range may be no power of two
         for (const isa::AddressBits& bits : step.sources) {
             const std::uint32_t mask = (2U << (bits.high - bits.low)) - 1U;
-            const std::uint32_t value = (field(fields, bits.field) >> bits.low & mask) << bits.shift;
+            const std::uint64_t value = std::uint64_t{field(fields, bits.field) >> bits.low & mask} << bits.shift;
             mixed = step.add ? mixed + value : mixed ^ value;
         }
-        target = step.add ? (target + mixed) % range : target ^ (mixed & (range - 1));
+        target = static_cast<std::uint32_t>(step.add ? (target + mixed) % range : target ^ (mixed & (range - 1)));
     }
 }
 

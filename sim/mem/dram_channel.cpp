@@ -28,10 +28,13 @@ DramChannel::DramChannel(const isa::HbmSpec& spec, const DramTable& table, std::
       postponed_(static_cast<std::uint64_t>(spec.refresh_postponed) * refresh_parts_),
       ahead_(static_cast<std::uint64_t>(spec.refresh_ahead) * refresh_parts_),
       entries_(std::size_t{capacity_[kRead]} + capacity_[kWrite]) {
-    for (const DramCommand row : {DramCommand::activate, DramCommand::precharge, DramCommand::refresh_bank}) {
-        run_holds_up_rows_[kRead] = run_holds_up_rows_[kRead] || table.holds_up_others(DramCommand::read, row);
-        run_holds_up_rows_[kWrite] = run_holds_up_rows_[kWrite] || table.holds_up_others(DramCommand::write, row);
+    // Far more than any request that is served at all has to wait for: its row, all other banks' rows before it, and
+    // refreshes in between.
+    std::int64_t longest = 1;
+    for (const isa::DramConstraint& constraint : spec.rules.constraints) {
+        longest = std::max(longest, constraint.gap);
     }
+    patience_ = 16 * refresh_interval_ + 256 * static_cast<Ck>(longest) + page_timeout_;
     if (table.longest_run(false) >= granule_bursts_) {
         granule_ck_ = (granule_bursts_ - 1) * table.step(false);
     }
@@ -187,6 +190,9 @@ void DramChannel::enter(const DramRequest& request) {
     (all.youngest == kNone ? all.oldest : entries_[all.youngest].younger_of_all) = slot;
     (of_set.youngest == kNone ? of_set.oldest : entries_[of_set.youngest].younger) = slot;
     all.youngest = of_set.youngest = slot;
+    if (all.oldest == slot && pc.queues[1 - d].requests.oldest == kNone) {
+        pc.progress = tick_;
+    }
     settle_arrival(pc, d, slot);
     pc.look_stale = pc.look_stale || ahead_ > 0;
     entry.hit_at_arrival = entry.hit;
@@ -362,6 +368,7 @@ void DramChannel::start_run(PseudoChannel& pc, Ck now) {
         pc.row_stale = ++entries_[first].passed_over >= age_limit_ || pc.row_stale;
     }
     entry.passed_over = 0;
+    pc.progress = now;
     const ColumnRun run = run_of(entry);
     pc.timing.issue(run, now);
     const Ck last = now + (run.count - 1) * table_.step(writing_);

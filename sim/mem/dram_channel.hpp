@@ -193,6 +193,7 @@ private:
         ColumnChoice column;
         RowChoice row;
         Ck rows_free = 0;  ///< first CK after its last train
+        Ck progress = 0;   ///< when its last run started, or its first request came
         Ck look = 0;       ///< when a refresh could next be found to be due
         bool nominated = false;
         bool column_stale = true, row_stale = true, look_stale = true;
@@ -247,11 +248,12 @@ private:
     void close_row(PseudoChannel& pc, Bank bank, Ck now);
     void forget_row(PseudoChannel& pc, Bank bank);
     void start_for_all(PseudoChannel& pc, isa::DramCommand command, Ck now);
-    void note_bank_refreshed(PseudoChannel& pc, Bank bank);
+    void note_bank_refreshed(PseudoChannel& pc, Bank bank, Ck now);
 
     void look_for_refresh(PseudoChannel& pc, Ck now);
     void pick_target(PseudoChannel& pc, bool forced);
-    void count_refresh(PseudoChannel& pc);
+    void count_refresh(PseudoChannel& pc, Ck now);
+    void check_progress(const PseudoChannel& pc, Ck now) const;
     [[nodiscard]] Ck due(const Refresh& refresh, std::uint64_t k) const;
     [[nodiscard]] Ck next_look(PseudoChannel& pc) const {
         if (pc.look_stale) {
@@ -302,9 +304,9 @@ private:
     std::uint32_t granule_bursts_;
     Ck granule_ck_ = 0;  ///< first to last column command of a granule that is read in one run
     std::uint64_t short_requests_ = 0;
-    std::array<bool, 2> run_holds_up_rows_{};  ///< in other banks than its own
     bool per_bank_, all_bank_, closes_pages_;
     Ck page_timeout_ = 0;
+    Ck patience_ = 0;  ///< longest that requests may wait while refreshes go on
     std::uint64_t refresh_interval_, refresh_parts_, postponed_, ahead_;
 
     std::vector<PseudoChannel> channels_;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // DramChannel: when refreshes fall due, and which bank is next.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
+#include "isa/errors.hpp"
 #include "sim/mem/dram_bank_mask.hpp"
 #include "sim/mem/dram_channel.hpp"
 
@@ -15,7 +18,20 @@ Ck DramChannel::due(const Refresh& refresh, std::uint64_t k) const {
     return refresh.offset + k * refresh_interval_ / refresh_parts_;
 }
 
-void DramChannel::count_refresh(PseudoChannel& pc) {
+// Without refreshes every request is served some time; with a table that leaves none of them time between two refreshes
+// a run would never end.
+void DramChannel::check_progress(const PseudoChannel& pc, Ck now) const {
+    const bool queued = pc.queues[kRead].requests.oldest != kNone || pc.queues[kWrite].requests.oldest != kNone;
+    if (queued && now > pc.progress + patience_) {
+        throw InputError("hbm.timing",
+                         fmt::format("refreshes leave requests no time: a pseudo-channel has given no column command "
+                                     "for {} CK; allowed: a longer nrefi, shorter gaps, or hbm.refresh \"none\"",
+                                     now - pc.progress));
+    }
+}
+
+void DramChannel::count_refresh(PseudoChannel& pc, Ck now) {
+    check_progress(pc, now);
     ++pc.counts.refreshes;
     ++pc.refresh.issued;
     pc.refresh.due = due(pc.refresh, pc.refresh.issued);

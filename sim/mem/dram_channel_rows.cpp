@@ -162,9 +162,7 @@ void DramChannel::start_train(PseudoChannel& pc, Ck now) {
     take_row_bus(train, now);
     pc.rows_free = now + (train.count - 1) * step + 1;
     const Slot first = pc.queues[direction()].requests.oldest;
-    pc.column_stale = pc.column_stale || (first != kNone && aged(pc.queues[direction()], first)) ||
-                      table_.holds_up_others(train.command, DramCommand::read) ||
-                      table_.holds_up_others(train.command, DramCommand::write);
+    pc.column_stale = pc.column_stale || (first != kNone && aged(pc.queues[direction()], first));
     if (train.command == DramCommand::precharge_all || train.command == DramCommand::refresh_all) {
         start_for_all(pc, train.command, now);
         return;
@@ -176,7 +174,7 @@ void DramChannel::start_train(PseudoChannel& pc, Ck now) {
         switch (train.command) {
             case DramCommand::activate: open_row(pc, bank, entries_[slot].request.row, at); break;
             case DramCommand::precharge: close_row(pc, bank, at); break;
-            default: note(pc, train.command, at, bank, 0); note_bank_refreshed(pc, bank);
+            default: note(pc, train.command, at, bank, 0); note_bank_refreshed(pc, bank, at);
         }
         at += step;
     }
@@ -238,7 +236,7 @@ void DramChannel::start_for_all(PseudoChannel& pc, DramCommand command, Ck now) 
     if (command == DramCommand::refresh_all) {
         pc.refresh.all_under_way = false;
         pc.column_stale = true;
-        count_refresh(pc);
+        count_refresh(pc, now);
     }
     for_each_bit(pc.open, [&](Bank bank) { forget_row(pc, bank); });
     for (std::uint32_t set = 0; set < table_.sets; ++set) {
@@ -246,7 +244,7 @@ void DramChannel::start_for_all(PseudoChannel& pc, DramCommand command, Ck now) 
     }
 }
 
-void DramChannel::note_bank_refreshed(PseudoChannel& pc, Bank bank) {
+void DramChannel::note_bank_refreshed(PseudoChannel& pc, Bank bank, Ck now) {
     pc.refresh.done |= bit(bank);
     if (static_cast<std::uint32_t>(std::popcount(pc.refresh.done)) == banks_) {
         pc.refresh.done = 0;
@@ -254,7 +252,7 @@ void DramChannel::note_bank_refreshed(PseudoChannel& pc, Bank bank) {
     pc.refresh.next = bank + 1 == banks_ ? 0 : bank + 1;
     pc.refresh.target = -1;
     pc.column_stale = true;
-    count_refresh(pc);
+    count_refresh(pc, now);
 }
 
 }  // namespace sluice::sim

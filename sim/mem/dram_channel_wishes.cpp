@@ -187,20 +187,18 @@ void DramChannel::row_after_arrival(PseudoChannel& pc, std::size_t d, Slot slot)
 
 // Its banks may be precharged later than before, and by others.
 void DramChannel::row_after_run(PseudoChannel& pc, const ColumnRun& run, Ck now) {
-    const DramCommand column = run.write ? DramCommand::write : DramCommand::read;
     const RowTrain& train = pc.row.train;
     const bool of_set = pc.row.at != kNever && train.set == run.set;
     if (pc.nominated) {
-        const bool touched = of_set || table_.holds_up_others(column, train.command);
-        if (touched && pc.timing.earliest(train) > now) {
+        if (of_set && pc.timing.earliest(train) > now) {
             pc.nominated = false;
             pc.row_stale = true;
         }
         return;
     }
     const auto& [reads, writes] = pc.sets[run.set].wishes;
-    pc.row_stale = pc.row_stale || of_set || reads.claims + writes.claims > 0 || closes_pages_ ||
-                   pc.refresh.target >= 0 || run_holds_up_rows_[direction()];
+    pc.row_stale =
+        pc.row_stale || of_set || reads.claims + writes.claims > 0 || closes_pages_ || pc.refresh.target >= 0;
 }
 
 }  // namespace sluice::sim

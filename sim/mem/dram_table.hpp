@@ -95,16 +95,12 @@ public:
     }
     /// Windows of bank groups or banks that hold a command up: the command whose they are, and which of its windows.
     struct LateWindow {
-        std::uint8_t from, number;
+        std::uint8_t from, number;  ///< isa limits windows to far fewer than 256
     };
     [[nodiscard]] const std::vector<LateWindow>& late_windows(std::size_t command) const {
         return late_windows_[command];
     }
-    /// Whether one command holds up another in other banks than its own.
-    [[nodiscard]] bool holds_up_others(isa::DramCommand from, isa::DramCommand to) const {
-        return (held_up_by(from) >> static_cast<unsigned>(to) & 1U) != 0;
-    }
-    /// All such, as bits.
+    /// Commands that one holds up in other banks than its own, as bits.
     [[nodiscard]] std::uint32_t held_up_by(isa::DramCommand from) const {
         return held_up_[static_cast<std::size_t>(from)];
     }

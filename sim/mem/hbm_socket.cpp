@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "isa/errors.hpp"
 #include "sim/mem/hbm_request.hpp"
@@ -61,8 +62,24 @@ bool HbmSocketChannel::has_room(const DramRequest& request) {
     const auto there = [&] { return controller_.queued(request.write) + controller_.waiting(request.write); };
     if (there() >= capacity) {
         controller_.run_until(request.arrival);
+        note_entered();
     }
     return there() < capacity;
+}
+
+// At once, before a request that finds room comes to stand behind them: what waits at the port is told by its number.
+void HbmSocketChannel::note_entered() {
+    for (const bool write : {false, true}) {
+        std::deque<std::uint64_t>& tags = at_port_[write ? 1 : 0];
+        while (tags.size() > controller_.waiting(write)) {
+            entered_.push_back(tags.front());
+            tags.pop_front();
+        }
+    }
+    // Told by the process of this channel, for an initiator may answer with its next request.
+    if (!entered_.empty()) {
+        wake_.notify(sc_core::SC_ZERO_TIME);
+    }
 }
 
 bool HbmSocketChannel::push(const DramRequest& request) {
@@ -90,13 +107,10 @@ void HbmSocketChannel::wake_for(Ck action) {
 
 void HbmSocketChannel::wake() {
     controller_.run_until(context_.at_or_after(sc_time_stamp()));
-    for (const bool write : {false, true}) {
-        std::deque<std::uint64_t>& tags = at_port_[write ? 1 : 0];
-        while (tags.size() > controller_.waiting(write)) {
-            const std::uint64_t tag = tags.front();
-            tags.pop_front();
-            owner_.entered(tag);
-        }
+    note_entered();
+    wake_.cancel();
+    for (const std::uint64_t tag : std::exchange(entered_, {})) {
+        owner_.entered(tag);
     }
     if (const Ck next = controller_.next_action(); next != kNever) {
         wake_for(next);

@@ -73,12 +73,14 @@ private:
     void wake();
     void wake_for(Ck action);
     [[nodiscard]] bool has_room(const DramRequest& request);
+    void note_entered();
     [[nodiscard]] bool owes() const { return !at_port_[0].empty() || !at_port_[1].empty(); }
 
     const HbmSocketContext& context_;
     PieceOwner& owner_;
     DramChannel controller_;
     std::array<std::deque<std::uint64_t>, 2> at_port_;  ///< tags of reads, of writes that found no room
+    std::vector<std::uint64_t> entered_;                ///< of those that have it now, to be told
     sc_core::sc_event wake_;
 };
 

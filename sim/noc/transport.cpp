@@ -168,6 +168,7 @@ void Transport::look(Link& link) {
         flow->packets.pop_front();
         --link.waiting;
         link.kept += scheduler_.now() - head.since;
+        link.kept_back += scheduler_.now() > head.since ? 1U : 0U;
         cross(head.packet, head.node, scheduler_.now());
     }
     plan_look(link);

@@ -18,7 +18,7 @@
 //
 // Reads: a request travels to the source on the control plane, the data come back with contention. Writes: the
 // data go out with contention. A TSRAM or CSRAM has a packet one memory latency after its last byte crossed the port;
-// HBM when its last burst is written.
+// HBM when its write is posted.
 #include <array>
 #include <functional>
 #include <optional>

@@ -131,8 +131,11 @@ TEST_CASE("text that is not JSON is refused with line and column") {
         CHECK_THAT(error_of(folder.write("bad.json", text)), Contains("bad.json"));
     }
     CHECK_THAT(error_of(folder.write("bad.json", "{\n  \"ttu\": ,\n}")), Contains("line 2"));
-    const std::string deep(100'000, '[');
-    CHECK_THAT(error_of(folder.write("bad.json", deep)), Contains("not valid JSON"));
+    for (const std::size_t depth : {66U, 200'000U}) {
+        const std::string deep = std::string(depth, '[');
+        CHECK_THAT(error_of(folder.write("bad.json", deep)), Contains("bad.json: nested more than 64 deep"));
+        CHECK_THAT(error_of(folder.write("bad.json", deep + std::string(depth, ']'))), Contains("nested more than 64"));
+    }
 }
 
 TEST_CASE("a missing field is named when there is no base") {

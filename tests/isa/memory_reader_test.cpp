@@ -63,6 +63,35 @@ TEST_CASE("a constraint that names what is not known is refused at its place") {
                Contains("constraints[0].count"));
 }
 
+TEST_CASE("a constraint that would be lost, or cannot be kept, is refused") {
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": [], "to": "ACT", "gap": "nrp"})"),
+               Contains("constraints[0].from: found []"));
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "PRE", "to": [], "gap": "nrp"})"),
+               Contains("constraints[0].to: found []"));
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "PRE", "to": "ACT", "gap": "n rp"})"),
+               Contains("constraints[0].gap") && Contains("\"n rp\""));
+    CHECK(rules_error(R"({"level": "bank", "from": "PRE", "to": "ACT", "gap": " nrp  + nrp "})").empty());
+    CHECK_THAT(rules_error(R"({"level": "bank", "from": "PRE", "to": "ACT", "gap": "nrp", "source": 5})"),
+               Contains("constraints[0].source: found 5"));
+    CHECK_THAT(
+        rules_error(R"({"level": "rank", "from": "ACT", "to": "ACT", "gap": "nrp", "count": 2, "others": true})"),
+        Contains("constraints[0].others") && Contains("without a count"));
+    for (const char* level : {"pseudo_channel", "rank", "bank_group"}) {
+        for (const auto& [from, to] : {std::pair{"ACT", "RD"}, std::pair{"REFpb", "WR"}, std::pair{"RD", "PRE"}}) {
+            const std::string constraint = R"({"level": ")" + std::string(level) + R"(", "from": ")" + from +
+                                           R"(", "to": ")" + to + R"(", "gap": "nrp"})";
+            CHECK_THAT(rules_error(constraint), Contains("constraints[0].level") && Contains("row and column"));
+        }
+    }
+    std::string many = R"({"level": "rank", "from": "ACT", "to": "ACT", "gap": "nrp", "count": 2})";
+    for (int i = 0; i < 63; ++i) {
+        many += R"(, {"level": "rank", "from": "ACT", "to": "ACT", "gap": "nrp", "count": 2})";
+    }
+    CHECK(rules_error(many).empty());
+    CHECK_THAT(rules_error(many + R"(, {"level": "rank", "from": "ACT", "to": "ACT", "gap": "nrp", "count": 2})"),
+               Contains("constraints[64]") && Contains("64 of them with a count"));
+}
+
 TEST_CASE("an address map that is not one-to-one is refused at its place") {
     CHECK(map_error("{" + kDigits + "}").empty());
     CHECK_THAT(map_error(R"({"digits": [{"field": "group"}, {"field": "column"}]})"),
@@ -82,6 +111,23 @@ TEST_CASE("an address map that is not one-to-one is refused at its place") {
                                         {"field": "pseudo_channel"}, {"field": "channel"}, {"field": "bank"},
                                         {"field": "rank"}]})"),
                Contains("a granule must lie in one row") && Contains("row"));
+    CHECK_THAT(map_error(R"({"dgits": []})"), Contains("map.json: dgits: unknown key"));
+    CHECK_THAT(map_error(R"({"name": 5})"), Contains("map.json: name: found 5"));
+    CHECK_THAT(
+        map_error("{" + kDigits + R"(, "hash": [{"field": "bank", "xor": [{"field": "group", "bits": [0, 1]}]}]})"),
+        Contains("hash[0].xor[0].field") && Contains("several groups"));
+}
+
+TEST_CASE("the bursts of a granule visit its bank groups equally often") {
+    const test::TemporaryFolder folder;
+    const std::string file = folder.write("map.json", R"({"digits": [{"field": "group"}, {"field": "column"},
+        {"field": "stack"}, {"field": "pseudo_channel"}, {"field": "channel"}, {"field": "bank"}, {"field": "rank"},
+        {"field": "row"}]})");
+    HbmSpec hbm = read_chip("maia200").spec.hbm;
+    hbm.granule_bytes = 128;
+    CHECK_NOTHROW(read_address_map(file, hbm));
+    hbm.granule_bytes = 64;  // two bursts, four groups: every other granule would begin in the middle
+    CHECK_THROWS_WITH(read_address_map(file, hbm), Contains("equally often"));
 }
 
 TEST_CASE("a memory starts from another, but not from itself") {
@@ -105,6 +151,25 @@ TEST_CASE("a memory starts from another, but not from itself") {
         return std::string();
     };
     CHECK_THAT(refused(R"({"base": "bad.json"})"), Contains("based on itself"));
+    folder.write("0.json", R"({"base": "hbm3e-9115"})");
+    for (int i = 1; i < 20; ++i) {
+        folder.write(std::to_string(i) + ".json", R"({"base": ")" + std::to_string(i - 1) + R"(.json"})");
+    }
+    CHECK_THAT(refused(R"({"base": "19.json"})"), Contains("more than 16 memories"));
+    // Nothing stays of the memory before it.
+    CHECK_THAT(refused("{}"), Contains("bad.json: hbm.") && Contains("missing; a memory without \"base\""));
+    nlohmann::json whole = read_json_file(configs_directory() / "memories" / "hbm3e-9115.json");
+    CHECK(refused(whole.dump()).empty());
+    for (const char* part : {"constraints", "row_bus_half_clocks"}) {
+        nlohmann::json less = whole;
+        less.erase(part);
+        CHECK_THAT(refused(less.dump()), Contains(std::string("bad.json: ") + part + ": missing"));
+    }
+    for (const auto& [field, value] : whole["hbm"]["timing"].items()) {
+        nlohmann::json less = whole;
+        less["hbm"]["timing"].erase(field);
+        CHECK_THAT(refused(less.dump()), Contains("bad.json: hbm.timing." + field + ": missing"));
+    }
     CHECK_THAT(refused(R"({"base": "hbm3e-9115", "hbm": {"memory": "hbm2-2000"}})"), Contains("hbm.memory"));
     CHECK_THAT(refused(R"({"base": "hbm3e-9115", "timing": {}})"), Contains("timing") && Contains("unknown key"));
     CHECK_THAT(refused(R"({"base": "hbm3e-9115", "constraints": []})"), Contains("constraints"));

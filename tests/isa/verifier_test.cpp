@@ -525,6 +525,15 @@ TEST_CASE("the DMA converts plain formats, and the result's size counts") {
     check_limit(tile(dma("hbm(0)[0] -> tsram(self)[0] run 64 convert bf16 fp32")),
                 tile(dma("hbm(0)[0] -> tsram(self)[0] run 63 convert bf16 fp32")), kLabel,
                 "the run is no whole number of bf16 elements");
+    check_limit(tile(dma("tsram(self)[4] -> csram(0)[64] run 4 convert fp32 e4m3")),
+                tile(dma("tsram(self)[3] -> csram(0)[64] run 4 convert fp32 e4m3")), kLabel,
+                "the source's offset is no whole number of fp32 elements");
+    check_limit(tile(dma("tsram(self)[0] -> csram(0)[66] run 4 convert e4m3 bf16")),
+                tile(dma("tsram(self)[0] -> csram(0)[65] run 4 convert e4m3 bf16")), kLabel,
+                "the destination's offset is no whole number of bf16 elements");
+    check_limit(tile(dma("tsram(self)[0] -> csram(0)[0] run 4 dim 2 strides 4 2 convert fp32 bf16")),
+                tile(dma("tsram(self)[0] -> csram(0)[0] run 4 dim 2 strides 6 2 convert fp32 bf16")), kLabel,
+                "the source's stride is no whole number of fp32 elements");
     check_limit(tile("loop 3 { " + dma("hbm(0)[0] -> tsram(self)[0] run 4 + 4*i0 convert fp32 bf16") + " }"),
                 tile("loop 3 { " + dma("hbm(0)[0] -> tsram(self)[0] run 4 + 2*i0 convert fp32 bf16") + " }"), kLabel,
                 "no whole number of fp32 elements; first at i0 = 1");

@@ -101,9 +101,6 @@ private:
             {L::rank, C::precharge, C::activate, gap, 1, true},
             {L::rank, C::refresh_bank, C::activate, gap, 1, false},
             {L::bank_group, C::precharge, C::precharge, gap, 1, false},
-            {L::pseudo_channel, C::read, C::precharge, gap / 4, 1, false},
-            {L::rank, C::write, C::activate, gap / 4, 1, false},
-            {L::pseudo_channel, C::refresh_bank, C::read, gap / 4, 1, false},
             {L::rank, C::refresh_bank, C::refresh_bank, gap, 2, false},
             {L::bank, C::read, C::read, gap / 2, 1, false},
         });

@@ -148,21 +148,43 @@ TEST_CASE("the shipped maps are one-to-one on the shipped memory: every sample i
 
 TEST_CASE("a granule lies in one row of one bank set, its bursts in the bank groups in turn") {
     for (const std::string& name : kMaps) {
-        const isa::HbmSpec hbm = spec_of(name);
-        const sim::AddressMap map(hbm);
-        CHECK(map.interleave() == 4);
-        CHECK(map.granule_bytes() == 1024);
-        std::mt19937_64 random(2);
-        for (int i = 0; i < 2'000; ++i) {
-            const std::uint64_t granule = random() % (bytes_of(hbm) / 1024) * 1024;
-            const Fields first = map.fields(granule);
-            CHECK(of(first, isa::AddressField::column) % 8 == 0);
-            for (std::uint32_t j = 0; j < 32; ++j) {
-                Fields expected = first;
-                expected[static_cast<std::size_t>(isa::AddressField::group)] = j % 4;
-                expected[static_cast<std::size_t>(isa::AddressField::column)] += j / 4;
-                REQUIRE(map.fields(granule + j * 32) == expected);
+        for (const std::uint64_t bytes : {128U, 256U, 1024U, 2048U, 4096U}) {
+            const isa::HbmSpec hbm = spec_of(
+                name, {"hbm.granule_bytes=" + std::to_string(bytes), "noc.packet_bytes=" + std::to_string(bytes)});
+            const sim::AddressMap map(hbm);
+            CHECK(map.interleave() == 4);
+            CHECK(map.granule_bytes() == bytes);
+            std::mt19937_64 random(2);
+            for (int i = 0; i < 2'000; ++i) {
+                const std::uint64_t granule = random() % (bytes_of(hbm) / bytes) * bytes;
+                const Fields first = map.fields(granule);
+                CHECK(of(first, isa::AddressField::column) % (bytes / 128) == 0);
+                for (std::uint32_t j = 0; j < bytes / 32; ++j) {
+                    Fields expected = first;
+                    expected[static_cast<std::size_t>(isa::AddressField::group)] = j % 4;
+                    expected[static_cast<std::size_t>(isa::AddressField::column)] += j / 4;
+                    REQUIRE(map.fields(granule + j * 32) == expected);
+                }
             }
+        }
+    }
+}
+
+// The sum is as large as its terms make it: six stacks do not divide 2^32.
+TEST_CASE("what is added to a field is added modulo its values, however large") {
+    const test::TemporaryFolder folder;
+    const std::string file = folder.write("large.json", R"({"digits": [{"field": "group"},
+        {"field": "column", "radix": "granule"}, {"field": "stack"}, {"field": "pseudo_channel"}, {"field": "channel"},
+        {"field": "column"}, {"field": "bank"}, {"field": "rank"}, {"field": "row"}], "hash": [{"field": "stack", "add": [
+        {"field": "row", "bits": [0, 13], "shift": 18}, {"field": "row", "bits": [0, 13], "shift": 4},
+        {"field": "row", "bits": [0, 3]}]}]})");
+    const isa::HbmSpec hbm = spec_of(file);
+    const sim::AddressMap map(hbm);
+    const std::uint64_t row_bytes = bytes_of(hbm) / static_cast<std::uint64_t>(hbm.rows);
+    for (const std::uint64_t row : {0U, 5U, 8191U, 16383U}) {
+        const std::uint64_t added = (row << 18) + (row << 4) + row % 16;
+        for (std::uint64_t stack = 0; stack < 6; ++stack) {
+            CHECK(of(map.fields(row * row_bytes + stack * 1024), isa::AddressField::stack) == (stack + added) % 6);
         }
     }
 }

@@ -362,7 +362,7 @@ TEST_CASE("every request of two initiators that overrun the queues is answered o
     const isa::ChipSpec chip =
         maia200({"soc.clusters=1", "soc.tiles_per_cluster_physical=2", "soc.tiles_per_cluster=2", "hbm.stacks=1",
                  "network.anc_count=1", "hbm.read_queue=4", "hbm.write_queue=4", "hbm.write_high=3", "hbm.write_low=1",
-                 "hbm.prepare=1", "hbm.controller_picoseconds=0"});
+                 "hbm.prepare=1", "hbm.controller_picoseconds=1"});
     const sim::SimulationContext simulation;
     sim::HbmSocket hbm("hbm", chip);
     Generator one("one");

@@ -471,7 +471,7 @@ std::uint64_t compare(const isa::ChipSpec& chip, std::uint64_t seed, std::size_t
     bench.routes->check_conserved();
     std::uint64_t waited = 0;
     for (std::uint32_t link = 0; link < bench.routes->links(); ++link) {
-        waited += bench.routes->link(link).came;
+        waited += bench.routes->link(link).kept_back;
         REQUIRE(bench.routes->link(link).kept == reference.kept(bench.routes->link(link)));
     }
     return waited;

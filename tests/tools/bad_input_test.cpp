@@ -207,6 +207,25 @@ TEST_CASE("a run that passes its limit of cycles ends with 2") {
                   {"--max-cycles", "statements"});
 }
 
+TEST_CASE("a memory whose refreshes leave requests no time ends the run") {
+    const test::Program program;
+    const std::string gemm = "run gemm --m 64 --n 64 --k 64 --format fp8 --chip toy";
+    // A refresh every 191 CK, each of which keeps the rank from activates for 191 CK.
+    check_refused(program,
+                  "run gemm --m 96 --n 64 --k 160 --format fp8 --chip toy --set hbm.ranks=2 --set "
+                  "hbm.refresh_postponed=0 --set hbm.timing.nrrds=110 --set hbm.timing.nrrdl=130 --set "
+                  "hbm.timing.nfaw=142 --set hbm.timing.nrrefd=191 --set hbm.timing.nrefi=6113",
+                  {"hbm.timing", "refreshes leave requests no time", "nrefi"});
+    nlohmann::json memory =
+        nlohmann::json::parse(test::text_of(std::string(SLUICE_SOURCE_DIR) + "/configs/memories/hbm3e-9115.json"));
+    memory["constraints"].push_back({{"level", "bank"}, {"from", "ACT"}, {"to", "RD"}, {"gap", "nrefi"}});
+    program.folder().write("slow.json", memory.dump());
+    check_refused(program, gemm + " --set hbm.memory=slow.json --set hbm.refresh=all_bank",
+                  {"hbm.timing", "refreshes leave requests no time"});
+    // Without refreshes it is only slow.
+    CHECK(program(gemm + " --set hbm.memory=slow.json --set hbm.refresh=none --quiet").code == 0);
+}
+
 TEST_CASE("a place that cannot be written is named before the run") {
     const test::Program program;
     program.folder().write("file", "not a folder");
