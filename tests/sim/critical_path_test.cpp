@@ -15,7 +15,7 @@ namespace {
 Cause chain(PathLog& log, int count) {
     Cause last;
     for (int i = 0; i < count; ++i) {
-        const Cycle at = static_cast<Cycle>(10 * i);
+        const Cycle at = 10 * static_cast<Cycle>(i);
         last = {log.add(at + 3, {last.record, at}, i % 2 == 0 ? Resource::ttu : Resource::noc, Resource::semaphore),
                 at + 10};
     }
