@@ -45,6 +45,7 @@ public:
 
     void emit() {
         emit_embedding();
+        load_first_norm(0, {0, 0});
         for (std::size_t run = 0; run < plan_.model.runs.size(); ++run) {
             if (run > 0) {
                 restate_ready_x(x_count(run - 1), x_count(run));
@@ -149,8 +150,12 @@ private:
     void emit_layer(std::size_t run, const LayerIndex& layer) {
         const LayerPlace& place = plan_.layers[run];
         const Affine weights = layer.tile * place.stride + place.base;
+        const Norm norm2 =
+            norm("norm2", run, cluster_sem::ready_x, finished_count(product(run, kO)), weights + place.norm2);
         set_node(run, kNorm1Node, layer);
-        emit_norm(norm("norm1", run, cluster_sem::ready_x, x_count(run), weights + place.norm1));
+        emit_norm(first_norm(run, layer));
+        set_node(run, kNorm2Node, layer);
+        emit_norm_weights(emit_, norm2);
         set_node(run, kQkvNode, layer);
         emit_qkv(run, layer, weights + place.qkv);
         set_node(run, kAttentionNode, layer);
@@ -159,12 +164,47 @@ private:
         emit_residual_product(run, kO, weights + place.o, plan_.csram.attention, cluster_sem::ready_attention,
                               work_units(attention(run, layer)));
         set_node(run, kNorm2Node, layer);
-        emit_norm(norm("norm2", run, cluster_sem::ready_x, finished_count(product(run, kO)), weights + place.norm2));
+        emit_norm(norm2);
+        load_next_norm(run, layer);
         set_node(run, kGateUpNode, layer);
         emit_gate_up(run, weights + place.gate_up);
         set_node(run, kDownNode, layer);
         emit_residual_product(run, kDown, weights + place.down, plan_.csram.ffn, cluster_sem::ready_ffn,
                               finished_count(product(run, kGateUp)));
+    }
+
+    [[nodiscard]] Norm first_norm(std::size_t run, const LayerIndex& layer) const {
+        const LayerPlace& place = plan_.layers[run];
+        return norm("norm1", run, cluster_sem::ready_x, x_count(run),
+                    layer.tile * place.stride + (place.base + place.norm1));
+    }
+    [[nodiscard]] Norm final_norm(std::int64_t x_ready) const {
+        Norm last = norm("final_norm", 0, cluster_sem::ready_x, x_ready, plan_.final_norm);
+        last.epsilon = plan_.model.epsilon;
+        last.out = plan_.model.head_activations;
+        return last;
+    }
+    void load_first_norm(std::size_t run, const LayerIndex& layer) {
+        set_node(run, kNorm1Node, layer);
+        emit_norm_weights(emit_, first_norm(run, layer));
+    }
+    /// The weights of the norm that begins what comes after a layer.
+    void load_next_norm(std::size_t run, const LayerIndex& layer) {
+        const auto within = [&] { load_first_norm(run, {layer.tile + 1, layer.cluster + 1}); };
+        const auto behind = [&] {
+            if (run + 1 < plan_.model.runs.size()) {
+                load_first_norm(run + 1, {0, 0});
+            } else if (!plan_.prefill()) {
+                emit_.set_node(final_norm_node(plan_), final_norm_node(plan_));
+                emit_norm_weights(emit_, final_norm(0));
+            }
+        };
+        const std::int64_t count = plan_.model.runs[run].count;
+        if (count == 1) {
+            behind();
+        } else {
+            emit_.tile.branch(Affine(count - 2) - layer.tile, within, behind);
+        }
     }
 
     [[nodiscard]] Norm norm(const std::string& name, std::size_t run, int ready, std::int64_t count,
@@ -199,6 +239,7 @@ private:
         Product out;
         out.shape = product_shape(plan_, plan_.model.runs[run].shape, index, chunk_.row_blocks);
         out.tiling = plan_.tilings[run][index];
+        out.wide_from = plan_.wide_from[run][index];
         complete(out);
         out.valid_rows = worked_rows();
         if (index == kQkv) {
@@ -372,10 +413,7 @@ private:
 
     void emit_decode_head(std::int64_t x_ready) {
         emit_.set_node(final_norm_node(plan_), final_norm_node(plan_));
-        Norm last = norm("final_norm", 0, cluster_sem::ready_x, x_ready, plan_.final_norm);
-        last.epsilon = plan_.model.epsilon;
-        last.out = plan_.model.head_activations;
-        emit_norm(last);
+        emit_norm(final_norm(x_ready));
         emit_.set_node(head_node(plan_), head_node(plan_));
         Product head;
         head.shape = plan_.head_shape;
@@ -385,7 +423,7 @@ private:
         head.a = emit_.own_csram(plan_.csram.norm);
         head.valid_rows = worked_rows();
         head.ready = cluster_sem::ready_norm;
-        head.ready_count = norm_units(last);
+        head.ready_count = norm_units(final_norm(0));
         emit_head(emit_, plan_, head, chunk_.logits_block);
         // Every cluster has normed its rows: the next chunk's embedding may overwrite the residual of all.
         emit_.cluster.fence(queue::kCluster, {}, {{emit_.group_sem(cluster_sem::x_read), 1}}, "residual read");
@@ -405,9 +443,7 @@ private:
         if (position_block % plan_.grouping.groups != emit_.group || row_block < 0 || row_block >= chunk_.row_blocks) {
             return;
         }
-        Norm last = norm("final_norm", 0, cluster_sem::ready_x, x_ready, plan_.final_norm);
-        last.epsilon = plan_.model.epsilon;
-        last.out = plan_.model.head_activations;
+        Norm last = final_norm(x_ready);
         last.out_buffer = plan_.csram.last;
         // Sequence b becomes row b of the head's input: row b mod 32 of block b / 32, by counting down. The row has a
         // register of its own, with a range that stays within the block.

@@ -44,7 +44,8 @@ struct DecoderPlan {
     std::int64_t most_row_blocks = 1;        ///< of any chunk
     AttentionShape attention;                ///< chunking; heads are each run's own
     TilePlan tile;
-    std::vector<std::array<Tiling, kProducts>> tilings;  ///< by run
+    std::vector<std::array<Tiling, kProducts>> tilings;          ///< by run
+    std::vector<std::array<std::int64_t, kProducts>> wide_from;  ///< Product::wide_from, by run
     Tiling head_tiling;
     ProductShape head_shape;
     double cycles = 0;  ///< estimate

@@ -79,18 +79,45 @@ void Emitter::set_node(const Affine& tile_node, const Affine& cluster_node) {
     cluster.set_node(cluster_node);
 }
 
-void Emitter::for_split(const Split& split, const Affine& position,
+void Emitter::for_split(const Split& split, const Affine& position, std::int64_t wide_from,
                         const std::function<void(std::int64_t, const Affine&)>& body) {
     const std::int64_t most = split.most();
     const std::int64_t least = split.least();
     const std::int64_t rest = split.remainder();
+    const std::int64_t end = wide_from + rest;
+    const std::int64_t round_end = std::max<std::int64_t>(0, end - split.tiles);
     if (rest == 0) {
         body(most, position * most);
         return;
     }
-    tile.branch(
-        Affine(rest - 1) - position, [&] { body(most, position * most); },
-        [&] { body(least, position * least + rest); });
+    // Tile p is the (p + shift)th of the wide ones, or of the narrow ones.
+    const auto wide = [&](std::int64_t shift) { body(most, (position + shift) * most); };
+    const auto narrow = [&](std::int64_t shift) { body(least, (position + shift) * least + rest * most); };
+    const auto below = [&](std::int64_t limit, const std::function<void()>& then,
+                           const std::function<void()>& otherwise) {
+        if (limit <= 0) {
+            otherwise();
+        } else if (limit >= split.tiles) {
+            then();
+        } else {
+            tile.branch(Affine(limit - 1) - position, then, otherwise);
+        }
+    };
+    if (round_end > 0) {
+        below(
+            round_end, [&] { wide(0); },
+            [&] {
+                below(
+                    wide_from, [&] { narrow(-round_end); }, [&] { wide(round_end - wide_from); });
+            });
+    } else {
+        below(
+            wide_from, [&] { narrow(0); },
+            [&] {
+                below(
+                    end, [&] { wide(-wide_from); }, [&] { narrow(-rest); });
+            });
+    }
 }
 
 void Emitter::advance(ControlBuilder& builder, int cursor) {

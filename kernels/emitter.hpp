@@ -70,7 +70,8 @@ struct Emitter {
     void set_node(const isa::Affine& tile_node, const isa::Affine& cluster_node);
 
     /// body(units of this tile, first unit) for the two kinds of tiles of a split; position = index among the tiles.
-    void for_split(const Split& split, const isa::Affine& position,
+    /// Those that take one unit more are `wide_from` and the next ones, round the end; theirs are the first units.
+    void for_split(const Split& split, const isa::Affine& position, std::int64_t wide_from,
                    const std::function<void(std::int64_t, const isa::Affine&)>& body);
     void advance(ControlBuilder& builder, int cursor);
     /// The cluster waits until `count` signals of `sem` have come and tells each of its tiles `tile_go`.

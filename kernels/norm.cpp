@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm.hpp"
 
+#include <functional>
+
 #include "kernels/vector_library.hpp"
 
 namespace sluice::kernels {
@@ -27,6 +29,24 @@ struct Destination {
     std::vector<SemUse> finished;
 };
 
+std::int64_t units_of_block(const Norm& norm, bool last) {
+    return ceil_div(last ? norm.rows : kBlockEdge, norm.rows_per_unit);
+}
+
+/// For the tiles of a cluster that have rows of a norm.
+void where_rows_are(Emitter& emit, const Norm& norm, const std::function<void()>& body) {
+    const std::int64_t tiles = emit.grouping.tiles_per_cluster;
+    std::int64_t busy = units_of_block(norm, true);
+    if (norm.row_blocks > 1) {
+        busy = std::max(busy, units_of_block(norm, false));
+    }
+    if (norm.row_blocks >= tiles || busy >= tiles) {
+        body();
+    } else {
+        emit.tile.branch(Affine(busy - 1) - isa::variable(isa::Var::tile), body);
+    }
+}
+
 void load_weights(Emitter& emit, const Norm& norm) {
     const DmaMacro load{{Space::hbm, 0, 0, norm.weights},
                         emit.tsram(emit.memory.norm_weights),
@@ -36,6 +56,9 @@ void load_weights(Emitter& emit, const Norm& norm) {
                         Format::raw};
     emit.tile.issue(queue::kLoad, {{own_tile_sem(tile_sem::norm_free), 1}}, load,
                     {{own_tile_sem(tile_sem::norm_full), 1}}, norm.name + " weights");
+}
+
+void await_weights(Emitter& emit) {
     emit.tile.fence(queue::kVector, {{own_tile_sem(tile_sem::norm_full), 1}}, {}, "norm weights loaded");
 }
 
@@ -87,10 +110,6 @@ void unit(Emitter& emit, const Norm& norm, const Affine& row_block, const Affine
     emit.advance(emit.tile, reg::out);
 }
 
-std::int64_t units_of_block(const Norm& norm, bool last) {
-    return ceil_div(last ? norm.rows : kBlockEdge, norm.rows_per_unit);
-}
-
 }  // namespace
 
 std::int64_t choose_rows_per_unit(std::int64_t width, std::int64_t row_blocks, std::int64_t rows, std::int64_t tiles,
@@ -111,10 +130,14 @@ std::int64_t norm_units(const Norm& norm) {
     return (norm.row_blocks - 1) * units_of_block(norm, false) + units_of_block(norm, true);
 }
 
+void emit_norm_weights(Emitter& emit, const Norm& norm) {
+    where_rows_are(emit, norm, [&] { load_weights(emit, norm); });
+}
+
 void emit_norm_tile(Emitter& emit, const Norm& norm) {
     ControlBuilder& tile = emit.tile;
     tile.fence(queue::kLoad, {{own_tile_sem(tile_sem::go), 1}}, {}, norm.name + " input complete");
-    load_weights(emit, norm);
+    where_rows_are(emit, norm, [&] { await_weights(emit); });
     const std::int64_t out_row_stride = blocks_per_row(norm) * block(norm.out);
     const auto one = [&](const Affine& row_block, const Affine& index, std::int64_t rows) {
         const Affine row = index * norm.rows_per_unit;
@@ -157,7 +180,7 @@ void emit_norm_tile(Emitter& emit, const Norm& norm) {
         tile.loop(norm.row_blocks - 1, [&](const Affine& row_block) { deal(row_block, false); });
         deal(Affine(norm.row_blocks - 1), true);
     }
-    free_weights(emit);
+    where_rows_are(emit, norm, [&] { free_weights(emit); });
 }
 
 void emit_norm_cluster(Emitter& emit, const Norm& norm) {
@@ -166,6 +189,7 @@ void emit_norm_cluster(Emitter& emit, const Norm& norm) {
 
 void emit_single_row_norm(Emitter& emit, const Norm& norm, const SingleRow& single) {
     load_weights(emit, norm);
+    await_weights(emit);
     const std::int64_t out_row_stride = blocks_per_row(norm) * block(norm.out);
     unit(emit, norm, single.row_block, single.row, 1,
          {emit.all_csram(single.out_row_block * out_row_stride + norm.out_buffer), single.out_row, single.finished},

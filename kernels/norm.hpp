@@ -26,6 +26,9 @@ struct Norm {
 /// Signals of ready_norm that one cluster's tiles send.
 [[nodiscard]] std::int64_t norm_units(const Norm& norm);
 
+/// Loads the weights of a norm into the tiles that will have rows of it, once the norm before it is done: ahead of its
+/// input, for they come from HBM, behind all that streams. Each is followed by its norm.
+void emit_norm_weights(Emitter& emit, const Norm& norm);
 void emit_norm_tile(Emitter& emit, const Norm& norm);
 void emit_norm_cluster(Emitter& emit, const Norm& norm);
 

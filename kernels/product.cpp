@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "isa/errors.hpp"
+
 namespace sluice::kernels {
 
 using isa::Affine;
@@ -365,7 +367,8 @@ std::int64_t weight_offset(const ProductShape& shape, const Tiling& tiling, std:
 
 void emit_product_tile(Emitter& emit, const Product& product) {
     const Split split{product.shape.units, product.shape.tiles};
-    emit.for_split(split, product.position, [&](std::int64_t units, const Affine& first_unit) {
+    SLUICE_CHECK(product.panel < 0 || product.wide_from == 0, "panels are for the first tiles");
+    emit.for_split(split, product.position, product.wide_from, [&](std::int64_t units, const Affine& first_unit) {
         TileProduct(emit, product, units, first_unit).emit();
     });
 }

@@ -29,10 +29,11 @@ struct Product {
     std::int64_t piece_blocks = 1;  ///< most blocks of one epilogue piece
     std::int64_t valid_rows = 32;   ///< of the only row block; 32 if there are several, which are worked on whole
     isa::Affine position;           ///< of a tile among those that split the units
-    isa::MemRef a;                  ///< first block row of A, blocked, as seen by the cluster program
-    isa::Affine weights;            ///< HBM offset, as seen by the tile program
-    std::int64_t panel = -1;        ///< CSRAM offset of the panel of B, if the tiling keeps one
-    int ready = -1;                 ///< cluster semaphore to wait on before A is read; -1: none
+    std::int64_t wide_from = 0;  ///< the tile from which on tiles take one unit more, where units do not divide evenly
+    isa::MemRef a;               ///< first block row of A, blocked, as seen by the cluster program
+    isa::Affine weights;         ///< HBM offset, as seen by the tile program
+    std::int64_t panel = -1;     ///< CSRAM offset of the panel of B, if the tiling keeps one
+    int ready = -1;              ///< cluster semaphore to wait on before A is read; -1: none
     isa::Affine ready_count;
     /// Writes the instructions that take a piece out of the region (see emit_epilogue).
     std::function<void(const Piece&)> epilogue;

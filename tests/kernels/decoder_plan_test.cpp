@@ -2,7 +2,10 @@
 // Does every chunk of every group have rows of its own, in the batch, in the sequence and in the logits?
 #include "kernels/decoder_plan.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
+#include <tuple>
 
 #include "tests/kernels/compiled.hpp"
 
@@ -60,5 +63,42 @@ TEST_CASE("every head size fits the staging of every chip that takes it") {
                 CHECK_NOTHROW(isa::verify(program, chip));
             }
         }
+    }
+}
+
+// Bytes that each tile streams in a layer, from the plan's own splits: of the matrices, and of K and V.
+TEST_CASE("what tiles stream in a decode step is nearly the same for all") {
+    const isa::ChipSpec chip = test::chip("maia200");
+    const models::ModelConfig config = models::read_model_config(test::kConfigs + "/models/llama-3.1-8b.json");
+    for (const auto& [batch, context, most] : {std::tuple{1, 1024, 1.03}, std::tuple{32, 4096, 1.06}}) {
+        const models::Graph graph = models::build_graph(config, test::decode(batch, context));
+        const kernels::DecoderPlan plan = kernels::plan_decoder(graph, chip);
+        const std::int64_t tiles = plan.grouping.tiles_per_group();
+        std::vector<double> turned(static_cast<std::size_t>(tiles));
+        std::vector<double> aligned(turned.size());
+        for (std::int64_t t = 0; t < tiles; ++t) {
+            const auto at = static_cast<std::size_t>(t);
+            // Sequence and head t, t + tiles, ...: K and V in a byte each.
+            const std::int64_t pairs = (batch * 8 - t + tiles - 1) / tiles;
+            turned[at] = aligned[at] = static_cast<double>(pairs * 2 * context * 128);
+            for (std::size_t i = 0; i < kernels::kProducts; ++i) {
+                const kernels::ProductShape shape =
+                    kernels::product_shape(plan, plan.model.runs[0].shape, static_cast<kernels::ProductIndex>(i), 1);
+                const double unit = static_cast<double>(shape.unit_blocks * shape.k_blocks) * 544;  // MXFP4
+                const auto bytes = [&](std::int64_t place) {
+                    const std::int64_t units = shape.units / tiles + (place < shape.units % tiles ? 1 : 0);
+                    return unit * static_cast<double>(units);
+                };
+                turned[at] += bytes((t - plan.wide_from[0][i] + tiles) % tiles);
+                aligned[at] += bytes(t);
+            }
+        }
+        const auto unevenness = [](const std::vector<double>& bytes) {
+            return *std::max_element(bytes.begin(), bytes.end()) * static_cast<double>(bytes.size()) /
+                   std::accumulate(bytes.begin(), bytes.end(), 0.0);
+        };
+        INFO(batch << " sequences of " << context << ": " << unevenness(aligned) << " becomes " << unevenness(turned));
+        CHECK(unevenness(turned) < most);
+        CHECK(unevenness(aligned) > most + 0.03);
     }
 }

@@ -96,8 +96,9 @@ TEST_CASE("every layer costs its own events") {
         const double step = (events[3] - events[0]) / 3;
         CHECK(step > events[0] / 4);
         for (std::size_t i = 1; i < events.size(); ++i) {
-            // Who meets whom at banks and links, and so the number of events, is not the same in every layer.
-            CHECK(events[i] - events[i - 1] == Approx(step).epsilon(0.05));
+            // Who meets whom at banks and links, and so the number of events, is not the same in every layer: the
+            // counts above are exact, this says that no layer was left out.
+            CHECK(events[i] - events[i - 1] == Approx(step).epsilon(0.1));
         }
     }
 }
