@@ -190,9 +190,7 @@ void DramChannel::enter(const DramRequest& request) {
     (all.youngest == kNone ? all.oldest : entries_[all.youngest].younger_of_all) = slot;
     (of_set.youngest == kNone ? of_set.oldest : entries_[of_set.youngest].younger) = slot;
     all.youngest = of_set.youngest = slot;
-    if (all.oldest == slot && pc.queues[1 - d].requests.oldest == kNone) {
-        pc.progress = tick_;
-    }
+    progress_ = entries_in_use_ == 1 ? tick_ : progress_;
     settle_arrival(pc, d, slot);
     pc.look_stale = pc.look_stale || ahead_ > 0;
     entry.hit_at_arrival = entry.hit;
@@ -368,7 +366,7 @@ void DramChannel::start_run(PseudoChannel& pc, Ck now) {
         pc.row_stale = ++entries_[first].passed_over >= age_limit_ || pc.row_stale;
     }
     entry.passed_over = 0;
-    pc.progress = now;
+    progress_ = now;
     const ColumnRun run = run_of(entry);
     pc.timing.issue(run, now);
     const Ck last = now + (run.count - 1) * table_.step(writing_);

@@ -193,7 +193,6 @@ private:
         ColumnChoice column;
         RowChoice row;
         Ck rows_free = 0;  ///< first CK after its last train
-        Ck progress = 0;   ///< when its last run started, or its first request came
         Ck look = 0;       ///< when a refresh could next be found to be due
         bool nominated = false;
         bool column_stale = true, row_stale = true, look_stale = true;
@@ -253,7 +252,7 @@ private:
     void look_for_refresh(PseudoChannel& pc, Ck now);
     void pick_target(PseudoChannel& pc, bool forced);
     void count_refresh(PseudoChannel& pc, Ck now);
-    void check_progress(const PseudoChannel& pc, Ck now) const;
+    void check_progress(Ck now) const;
     [[nodiscard]] Ck due(const Refresh& refresh, std::uint64_t k) const;
     [[nodiscard]] Ck next_look(PseudoChannel& pc) const {
         if (pc.look_stale) {
@@ -319,6 +318,7 @@ private:
     bool sizes_changed_ = false;  ///< since the direction was looked at
     std::uint64_t next_sequence_ = 0, turns_ = 0;
     bool writing_ = false, draining_ = false, prepared_ = false;
+    Ck progress_ = 0;              ///< when the last run started, or the first request came
     std::uint64_t bus_taken_ = 0;  ///< bit i: the row bus at CK bus_from_ + i; later ones are free
     Ck bus_from_ = 0;
     Ck tick_ = 0;          ///< the first CK not yet performed

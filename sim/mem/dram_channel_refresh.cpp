@@ -19,19 +19,18 @@ Ck DramChannel::due(const Refresh& refresh, std::uint64_t k) const {
 }
 
 // Without refreshes every request is served some time; with a table that leaves none of them time between two refreshes
-// a run would never end.
-void DramChannel::check_progress(const PseudoChannel& pc, Ck now) const {
-    const bool queued = pc.queues[kRead].requests.oldest != kNone || pc.queues[kWrite].requests.oldest != kNone;
-    if (queued && now > pc.progress + patience_) {
+// a run would never end. A pseudo-channel alone says nothing: its writes wait as long as the other one reads.
+void DramChannel::check_progress(Ck now) const {
+    if (entries_in_use_ > 0 && now > progress_ + patience_) {
         throw InputError("hbm.timing",
-                         fmt::format("refreshes leave requests no time: a pseudo-channel has given no column command "
-                                     "for {} CK; allowed: a longer nrefi, shorter gaps, or hbm.refresh \"none\"",
-                                     now - pc.progress));
+                         fmt::format("refreshes leave requests no time: a channel has given no column command for {} "
+                                     "CK; allowed: a longer nrefi, shorter gaps, or hbm.refresh \"none\"",
+                                     now - progress_));
     }
 }
 
 void DramChannel::count_refresh(PseudoChannel& pc, Ck now) {
-    check_progress(pc, now);
+    check_progress(now);
     ++pc.counts.refreshes;
     ++pc.refresh.issued;
     pc.refresh.due = due(pc.refresh, pc.refresh.issued);

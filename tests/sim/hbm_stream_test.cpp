@@ -181,3 +181,22 @@ TEST_CASE("refreshes are counted whether the channel is busy or idle") {
     CHECK(refreshes / (32 * 48) == Approx(intervals).epsilon(0.01));
     CHECK(result.energy[static_cast<std::size_t>(sim::EnergyEvent::hbm_standby_cycle)] == 32 * result.cycles);
 }
+
+// A write below the watermark waits as long as reads come, be they the other pseudo-channel's: that is no starvation.
+TEST_CASE("a queued write of one pseudo-channel outlasts a long stream of reads in the other") {
+    const isa::HbmSpec spec = maia200({"hbm.refresh=per_bank"}).hbm;
+    constexpr int kReads = 30'000;
+    const auto stream = [](int i) {
+        sim::DramRequest request;
+        request.bursts = 32;
+        request.write = i == 0;
+        request.pseudo_channel = i == 0 ? 0 : 1;
+        request.set = static_cast<std::uint8_t>(i / 4 % 12);
+        request.row = static_cast<std::uint32_t>(i / 48);
+        return request;
+    };
+    // 30,000 granules of 64 CK are 1.9 million CK, 200 refresh intervals.
+    const StreamOutcome outcome = in_order(spec, 4, kReads, stream);
+    CHECK(outcome.counts.written_bursts == 32);
+    CHECK(outcome.counts.read_bursts == 0);  // of the first pseudo-channel
+}
