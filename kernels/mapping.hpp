@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Chooses how a matrix product is tiled over a group of tiles. The cost of a tiling is the longest of four streams: the
-// TTU, the tile's ingress and the group's share of HBM, each at its full rate, and the banks of TSRAM at what trains of
-// accesses get of them. It knows the ChipSpec and no measured figure.
+// TTU, the tile's ingress and the group's share of HBM, each at its full rate, and the banks of TSRAM at the share of
+// them that trains of accesses get on the simulator. It knows the ChipSpec and no published figure.
 #include <cstdint>
 
 #include "isa/chip_spec.hpp"
@@ -48,7 +48,7 @@ struct KSteps {
 };
 [[nodiscard]] KSteps k_steps(const ProductShape& shape, const Tiling& tiling);
 
-/// Cycles of each stream of a tiling, each at its full rate.
+/// Cycles of each stream of a tiling: at its full rate, but for the banks.
 struct TilingCost {
     double compute = 0, ingress = 0, hbm = 0;
     double banks = 0;  ///< operands and sums of the TTU

@@ -93,7 +93,7 @@ ModelConfig read_deepseek_v3(const ConfigReader& in) {
     in.require_only("architectures", {"DeepseekV3ForCausalLM"});
     in.require_only("hidden_act", "silu");
     in.require_only("moe_layer_freq", 1);
-    in.pass_over({"auto_map", "ep_size", "aux_loss_alpha", "seq_aux", "num_experts"});
+    in.pass_over({"auto_map", "ep_size", "aux_loss_alpha", "seq_aux"});
     ModelConfig config = read_frame(in);
     const LatentAttentionConfig attention = read_latent_attention(in);
     const MlpConfig dense{read_width(in, "intermediate_size"), Activation::silu_gated, false};

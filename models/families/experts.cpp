@@ -32,7 +32,10 @@ ModelConfig read_qwen3_moe(const ConfigReader& in) {
     const MlpConfig dense{read_width(in, "intermediate_size"), Activation::silu_gated, false};
     const std::int64_t layers = read_layer_count(in);
     const std::int64_t step = in.size("decoder_sparse_step", kMaxLayers);
-    const std::vector<std::int64_t> only = in.integers("mlp_only_layers", 0, layers - 1);
+    std::vector<std::int64_t> only;
+    if (in.has("mlp_only_layers")) {
+        only = in.integers("mlp_only_layers", 0, layers - 1);
+    }
     for (std::int64_t i = 0; i < layers; ++i) {
         const bool sparse = (i + 1) % step == 0 && std::find(only.begin(), only.end(), i) == only.end();
         LayerConfig& layer = config.layers.emplace_back();
@@ -73,6 +76,7 @@ StoredFormats read_mxfp4(const ConfigReader& in) {
 ModelConfig read_gpt_oss(const ConfigReader& in) {
     in.require_only("architectures", {"GptOssForCausalLM"});
     in.require_only("hidden_act", "silu");
+    in.require_only("swiglu_alpha", 1.702);
     in.pass_over({"initial_context_length"});
     ModelConfig config = read_frame(in);
     AttentionConfig attention = read_attention(in, config.hidden_size);

@@ -82,7 +82,7 @@ AttentionConfig unrotated(const ConfigReader& in, AttentionConfig attention) {
 ModelConfig read_llama4_text(const ConfigReader& in) {
     in.require_only("hidden_act", "silu");
     in.require_only("architectures", {"Llama4ForCausalLM"});
-    in.pass_over({"for_llm_compressor", "cache_implementation", "layer_types"});
+    in.pass_over({"for_llm_compressor", "cache_implementation", "router_jitter_noise"});
     ModelConfig config = read_frame(in);
     AttentionConfig attention = read_attention(in, config.hidden_size);
     attention.rotary->interleaved = true;
@@ -98,6 +98,9 @@ ModelConfig read_llama4_text(const ConfigReader& in) {
     const std::int64_t layers = read_layer_count(in);
     const std::vector<bool> sparse = read_sparse(in, layers);
     const std::vector<bool> rotated = read_rotated(in, layers);
+    if (in.has("layer_types") && read_layer_types(in, layers, "chunked_attention") != rotated) {
+        in.refuse("layer_types", "chunked_attention where no_rope_layers has a rotary embedding, and only there");
+    }
     for (std::size_t i = 0; i < sparse.size(); ++i) {
         LayerConfig& layer = config.layers.emplace_back();
         layer.mixer = rotated[i] ? attention : whole;

@@ -10,7 +10,7 @@ namespace sluice::models {
 using nlohmann::json;
 
 json nemotron_h_defaults() {
-    return {{"rms_norm_eps", 1e-5},       {"tie_word_embeddings", false},
+    return {{"layer_norm_epsilon", 1e-5}, {"tie_word_embeddings", false},
             {"attention_bias", false},    {"mlp_bias", false},
             {"use_bias", false},          {"use_conv_bias", true},
             {"mamba_proj_bias", false},   {"mlp_hidden_act", "relu2"},
@@ -47,10 +47,11 @@ ModelConfig read_nemotron_h(const ConfigReader& in) {
     in.require_only("sliding_window", nullptr);
     // Limits of time steps hold in training alone, or are none.
     in.require_only("time_step_limit", {0.0, 1e308});
-    in.pass_over({"auto_map", "expand", "hidden_dropout", "layer_norm_epsilon", "num_logits_to_keep",
+    // All norms take layer_norm_epsilon.
+    in.pass_over({"auto_map", "rms_norm_eps", "expand", "hidden_dropout", "num_logits_to_keep",
                   "rescale_prenorm_residual", "time_step_floor", "time_step_max", "time_step_min", "time_step_rank",
                   "use_mamba_kernels"});
-    ModelConfig config = read_frame(in);
+    ModelConfig config = read_frame(in, "layer_norm_epsilon");
     AttentionConfig attention =
         read_heads(in, config.hidden_size, in.has("attention_head_dim") ? "attention_head_dim" : "head_dim");
     attention.qkv_bias = attention.out_bias = in.flag("attention_bias");

@@ -322,6 +322,17 @@ TEST_CASE("windows of the Qwen families begin at a layer, if they are used") {
     CHECK(attention(read(config), 0).window == 0);
 }
 
+TEST_CASE("what a file leaves out its class gives, and null is nothing") {
+    json oss = gpt_oss(2, 4);
+    oss.erase("rope_scaling");
+    CHECK(attention(read(oss), 0).rotary->scaling == attention(read(gpt_oss(2, 4)), 0).rotary->scaling);
+    oss["rope_scaling"] = nullptr;
+    CHECK(attention(read(oss), 0).rotary->scaling.kind == RopeScaling::Kind::none);
+    CHECK(error_of(with(qwen3_moe(4, 256, 4, 64), {{"mlp_only_layers", nullptr}})).empty());
+    // Nemotron-H's norms read one of two epsilons.
+    CHECK(read(with(nemotron_h(), {{"layer_norm_epsilon", 1e-4}, {"rms_norm_eps", 1e-3}})).norm_epsilon == 1e-4);
+}
+
 TEST_CASE("contradictions within a file are refused by field") {
     const auto refused = [](const json& config, const json& change, const std::string& field) {
         INFO(change.dump());
@@ -339,6 +350,7 @@ TEST_CASE("contradictions within a file are refused by field") {
     refused(gpt_oss(4, 32), {{"quantization_config", {{"quant_method", "gptq"}}}}, "quantization_config.quant_method");
     refused(nemotron_h(), {{"hybrid_override_pattern", "M-"}}, "hybrid_override_pattern");
     refused(nemotron_h(), {{"n_groups", 7}}, "n_groups");
+    refused(gpt_oss(4, 32), {{"swiglu_alpha", 2.0}}, "swiglu_alpha");
     refused(mixtral(), {{"quantization_config", {{"quant_method", "awq"}}}}, "quantization_config");
     json text = gemma3();
     text["text_config"]["final_logit_softcapping"] = 30.0;
@@ -346,6 +358,13 @@ TEST_CASE("contradictions within a file are refused by field") {
     text = llama4(16, 1);
     text["text_config"]["no_rope_layers"] = {1, 0};
     CHECK_THAT(error_of(text), Contains("config.json: text_config.no_rope_layers: found"));
+    text["text_config"]["no_rope_layers"] = json::array();
+    text["text_config"]["layer_types"] = std::vector<std::string>(48, "chunked_attention");
+    CHECK_THAT(error_of(text), Contains("config.json: text_config.layer_types: found"));
+    for (std::size_t i = 3; i < 48; i += 4) {
+        text["text_config"]["layer_types"][i] = "full_attention";
+    }
+    CHECK(error_of(text).empty());
     text["text_config"] = 5;
     CHECK_THAT(error_of(text), Contains("config.json: text_config: found 5, allowed: an object"));
 }
