@@ -6,6 +6,7 @@
 #include <tlm_utils/simple_initiator_socket.h>
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <memory>
 #include <random>
@@ -356,6 +357,35 @@ TEST_CASE("a generator behind the socket gets the sequential bandwidth of the co
     const double expected = busy / static_cast<double>(alone(chip.hbm, addresses));
     CHECK(expected > 0.9);
     CHECK(busy / end == Approx(expected).margin(0.01));
+}
+
+// The requests of an initiator fill the queues of every channel; another's comes in every CK after that, at the edge at
+// which pieces of the first enter.
+TEST_CASE("when END_REQ comes does not depend on which of two initiators was there first") {
+    const isa::ChipSpec chip = maia200({"soc.clusters=1", "soc.tiles_per_cluster_physical=2", "soc.tiles_per_cluster=2",
+                                        "hbm.stacks=1", "network.anc_count=1", "hbm.refresh=none", "hbm.read_queue=2"});
+    const sim::ClockDomain clock = ck_clock(chip.hbm);
+    const auto run = [&](bool long_first, Ck at) {
+        const sim::SimulationContext simulation;
+        sim::HbmSocket hbm("hbm", chip);
+        Generator one("one");
+        Generator two("two");
+        one.socket.bind(hbm.socket);
+        two.socket.bind(hbm.socket);
+        const Shot& whole = (long_first ? one : two).add(tlm::TLM_READ_COMMAND, 0, 96 * kGranule);
+        // Anywhere: another channel for every CK.
+        const Shot& lone =
+            (long_first ? two : one)
+                .add(tlm::TLM_READ_COMMAND, (1024 + at) * kGranule, kGranule, sc_time::from_value(clock.time_of(at)));
+        sc_core::sc_start();
+        return std::array{whole.entered, whole.answered, lone.entered, lone.answered};
+    };
+    for (Ck at = 1; at < 400; ++at) {
+        INFO("the other at CK " << at);
+        const auto first = run(true, at);
+        CHECK(first == run(false, at));
+        CHECK(first[0] > sc_core::SC_ZERO_TIME);  // it had to wait
+    }
 }
 
 TEST_CASE("every request of two initiators that overrun the queues is answered once") {
