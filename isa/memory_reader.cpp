@@ -37,7 +37,7 @@ Enumeration named(const json& value, const std::vector<std::string>& names, cons
 
 /// The place of a member: "file.json: digits", "file.json: digits[0].radix".
 std::string member(const std::string& where, const std::string& key) {
-    return where + (where.ends_with(".json") ? ": " : ".") + key;
+    return where + (where.find(": ") == std::string::npos ? ": " : ".") + key;
 }
 
 void only_keys(const json& object, const std::vector<std::string>& keys, const std::string& where) {
