@@ -143,13 +143,14 @@ private:
     }
 
     void set_node(std::size_t run, LayerNode node, const LayerIndex& layer) {
-        const std::int64_t first = first_node(plan_, run) + node;
-        emit_.set_node(layer.tile * kLayerNodes + first, layer.cluster * kLayerNodes + first);
+        const std::int64_t first = first_node(plan_, run, node);
+        const std::int64_t stride = nodes_of_layer(plan_.model.runs[run]);
+        emit_.set_node(layer.tile * stride + first, layer.cluster * stride + first);
     }
 
     void emit_layer(std::size_t run, const LayerIndex& layer) {
         const LayerPlace& place = plan_.layers[run];
-        const Affine weights = layer.tile * place.stride + place.base;
+        const Affine weights = layer_weights(run, layer);
         const Norm norm2 =
             norm("norm2", run, cluster_sem::ready_x, finished_count(product(run, kO)), weights + place.norm2);
         set_node(run, kNorm1Node, layer);
@@ -161,7 +162,7 @@ private:
         set_node(run, kAttentionNode, layer);
         emit_attention(run, layer);
         set_node(run, kONode, layer);
-        emit_residual_product(run, kO, weights + place.o, plan_.csram.attention, cluster_sem::ready_attention,
+        emit_residual_product(run, kO, layer, plan_.csram.attention, cluster_sem::ready_attention,
                               work_units(attention(run, layer)));
         set_node(run, kNorm2Node, layer);
         emit_norm(norm2);
@@ -169,14 +170,17 @@ private:
         set_node(run, kGateUpNode, layer);
         emit_gate_up(run, weights + place.gate_up);
         set_node(run, kDownNode, layer);
-        emit_residual_product(run, kDown, weights + place.down, plan_.csram.ffn, cluster_sem::ready_ffn,
+        emit_residual_product(run, kDown, layer, plan_.csram.ffn, cluster_sem::ready_ffn,
                               finished_count(product(run, kGateUp)));
     }
 
+    /// HBM offset of what a layer has there but its caches.
+    [[nodiscard]] Affine layer_weights(std::size_t run, const LayerIndex& layer) const {
+        return layer.tile * plan_.layers[run].stride + plan_.layers[run].base;
+    }
     [[nodiscard]] Norm first_norm(std::size_t run, const LayerIndex& layer) const {
-        const LayerPlace& place = plan_.layers[run];
         return norm("norm1", run, cluster_sem::ready_x, x_count(run),
-                    layer.tile * place.stride + (place.base + place.norm1));
+                    layer_weights(run, layer) + plan_.layers[run].norm1);
     }
     [[nodiscard]] Norm final_norm(std::int64_t x_ready) const {
         Norm last = norm("final_norm", 0, cluster_sem::ready_x, x_ready, plan_.final_norm);
@@ -243,7 +247,7 @@ private:
         complete(out);
         out.valid_rows = worked_rows();
         if (index == kQkv) {
-            out.piece_blocks = qkv_piece_blocks(plan_, emit_.chip);
+            out.piece_blocks = qkv_piece_blocks(plan_, plan_.model.runs[run].shape, emit_.chip);
         }
         return out;
     }
@@ -280,12 +284,14 @@ private:
         return piece.first_row_block * (columns * block(format)) + piece.first_unit * block(format);
     }
 
-    /// x += A * W^T, in every cluster of the group.
-    void emit_residual_product(std::size_t run, ProductIndex index, const Affine& weights, std::int64_t a_buffer,
+    /// x += A * W^T (+ bias), in every cluster of the group.
+    void emit_residual_product(std::size_t run, ProductIndex index, const LayerIndex& layer, std::int64_t a_buffer,
                                int ready, std::int64_t ready_count) {
+        const LayerPlace& place = plan_.layers[run];
+        const bool bias = index == kO && plan_.model.runs[run].shape.o_bias;
         Product out = product(run, index);
         out.name = index == kO ? "o" : "down";
-        out.weights = weights;
+        out.weights = layer_weights(run, layer) + (index == kO ? place.o : place.down);
         out.a = emit_.own_csram(a_buffer);
         out.ready = ready;
         out.ready_count = ready_count;
@@ -293,21 +299,34 @@ private:
         const std::int64_t columns = plan_.hidden_blocks();
         out.epilogue = [&](const Piece& piece) {
             const Affine x = piece_offset(piece, Format::bf16, columns) + plan_.csram.x;
+            const std::int64_t row = piece.units * block(Format::bf16);
+            const std::int64_t bias_at = piece.row_blocks * row;
+            const std::int64_t bias_bytes = bias ? piece.units * kBiasBytes : 0;
             BlockRows load = staged(piece, Format::bf16, columns);
             std::swap(load.src_row_stride, load.dst_row_stride);
-            emit_.memory.in.check_fits(piece.row_blocks * piece.units * block(Format::bf16), "a piece of the residual");
+            emit_.memory.in.check_fits(bias_at + bias_bytes, "a piece of the residual");
             load.dst = emit_.tsram(emit_.memory.in.at());
             load.src = emit_.own_csram(x);
-            issue_all(emit_.tile, queue::kLoad, {{own_tile_sem(tile_sem::in_free), 1}}, copy_block_rows(load),
-                      {{own_tile_sem(tile_sem::in_full), 1}}, "load residual");
+            std::vector<DmaMacro> loads = copy_block_rows(load);
             VectorMacro macro;
-            macro.program = emit_.vectors.add(residual_program());
+            macro.program = emit_.vectors.add(residual_program(bias));
             macro.rows = piece_rows(piece);
             macro.cols = piece.units * kBlockEdge;
-            const std::int64_t row = piece.units * block(Format::bf16);
             macro.operands = {accumulator_operand(piece, 0, 1),
                               VectorOperand{emit_.memory.in.at(), row, block(Format::bf16)},
                               VectorOperand{emit_.memory.out.at(), row, block(Format::bf16)}};
+            if (bias) {
+                const Affine from = layer_weights(run, layer) + place.o_bias + piece.first_unit * kBiasBytes;
+                loads.push_back({{Space::hbm, 0, 0, from},
+                                 emit_.tsram(emit_.memory.in.at(bias_at)),
+                                 bias_bytes,
+                                 {},
+                                 Format::raw,
+                                 Format::raw});
+                macro.operands.push_back({emit_.memory.in.at(bias_at), 0, 0});
+            }
+            issue_all(emit_.tile, queue::kLoad, {{own_tile_sem(tile_sem::in_free), 1}}, loads,
+                      {{own_tile_sem(tile_sem::in_full), 1}}, "load residual");
             BlockRows store = staged(piece, Format::bf16, columns);
             store.dst = emit_.group_csram(x);
             emit_epilogue(emit_, out, piece, macro, {{own_tile_sem(tile_sem::in_full), 1}},
@@ -364,8 +383,10 @@ private:
         out.ready = cluster_sem::ready_norm;
         out.ready_count = norm_units(norm("norm1", run, 0, 0, 0));
         out.finished = qkv_finished();
-        const QkvCaches caches{cache(run, layer, false), cache(run, layer, true)};
-        out.epilogue = [&](const Piece& piece) { emit_qkv_piece(emit_, plan_, chunk_, shape, caches, out, piece); };
+        const Affine base = layer_weights(run, layer);
+        const QkvPlace place{cache(run, layer, false), cache(run, layer, true), base + plan_.layers[run].head_norms,
+                             base + plan_.layers[run].qkv_bias};
+        out.epilogue = [&](const Piece& piece) { emit_qkv_piece(emit_, plan_, chunk_, shape, place, out, piece); };
         emit_product(out);
     }
     /// In prefill all groups read all K and V; in decode each group reads its own sequences'.

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "isa/errors.hpp"
+#include "kernels/qkv.hpp"
 #include "kernels/vector_library.hpp"
 
 namespace sluice::kernels {
@@ -13,21 +16,19 @@ namespace {
 
 using isa::Format;
 
-/// A layer's nodes: which of its operators (positions in the pattern of fusion.cpp) each one stands for.
 struct LayerNodeInfo {
     const char* name;
     const char* kind;
-    std::size_t first_operator;
-    std::size_t operators;
 };
-constexpr std::array<LayerNodeInfo, kLayerNodes> kLayerNodeInfos{{
-    {"input_norm", "norm", 0, 1},
-    {"qkv", "gemm", 1, 5},
-    {"attention", "attention", 6, 1},
-    {"o", "gemm", 7, 2},
-    {"post_attention_norm", "norm", 9, 1},
-    {"gate_up", "gemm", 10, 3},
-    {"down", "gemm", 13, 2},
+/// By LayerNode.
+constexpr std::array<LayerNodeInfo, kDownNode + 1> kLayerNodeInfos{{
+    {"input_norm", "norm"},
+    {"qkv", "gemm"},
+    {"attention", "attention"},
+    {"o", "gemm"},
+    {"post_attention_norm", "norm"},
+    {"gate_up", "gemm"},
+    {"down", "gemm"},
 }};
 
 /// Vector work of a layer's node in issue slots: elements times slots of the programs that the kernels run.
@@ -45,9 +46,12 @@ double vector_slots(const DecoderPlan& plan, const LayerShape& shape, LayerNode 
         case kNorm1Node:
         case kNorm2Node:
             return rows * hidden * slots(rms_norm_program(shape.activations, plan.model.hidden, shape.epsilon));
-        case kQkvNode:
-            return rows * ((q_heads + kv_heads) * dim / 2 * slots(rope_program(shape.kv, !plan.prefill())) +
-                           kv_heads * dim * slots(convert_program(shape.kv)));
+        case kQkvNode: {
+            const QkvPrograms programs = qkv_programs(shape, !plan.prefill());
+            const double norms = shape.head_norms ? dim * slots(programs.head_factor) : 0;
+            return rows * ((q_heads + kv_heads) * (dim / 2 * slots(programs.rotate) + norms) +
+                           kv_heads * dim * slots(programs.convert));
+        }
         case kAttentionNode: {
             const auto length = static_cast<double>(workload.context);
             const double pairs =
@@ -56,9 +60,8 @@ double vector_slots(const DecoderPlan& plan, const LayerShape& shape, LayerNode 
                               rows * dim * slots(attention_finish_program(shape.activations)));
         }
         case kONode:
-        case kDownNode: return rows * hidden * slots(residual_program());
+        case kDownNode: return rows * hidden * slots(residual_program(node == kONode && shape.o_bias));
         case kGateUpNode: return rows * static_cast<double>(shape.ffn) * slots(swiglu_program(shape.activations));
-        case kLayerNodes: break;
     }
     return 0;
 }
@@ -76,17 +79,18 @@ std::string pair_name(Format a, Format b) {
     return fmt::format("{} x {}", name(a), name(b));
 }
 
-PlanNode layer_node(const DecoderPlan& plan, const LayerRun& run, std::int64_t layer, LayerNode which,
+PlanNode layer_node(const DecoderPlan& plan, const LayerRun& run, std::int64_t layer, const LayerPart& part,
                     const isa::ChipSpec& chip) {
+    const LayerNode which = part.node;
     const LayerNodeInfo& entry = kLayerNodeInfos[which];
     PlanNode node;
     node.layer = run.first_layer + layer;
     node.name = fmt::format("layers.{}.{}", node.layer, entry.name);
     node.kind = entry.kind;
-    const std::size_t base = run.first_operator + static_cast<std::size_t>(layer) * kOperatorsPerLayer;
-    for (std::size_t i = 0; i < entry.operators; ++i) {
+    const std::size_t base = run.first_operator + static_cast<std::size_t>(layer) * run.operators;
+    for (std::size_t i = 0; i < part.operators; ++i) {
         const models::OperatorCost cost =
-            models::cost(*plan.graph, plan.graph->operators.at(base + entry.first_operator + i));
+            models::cost(*plan.graph, plan.graph->operators.at(base + part.first_operator + i));
         node.flops += cost.flops;
         node.tensor_flops += cost.tensor_flops;
         node.hbm_bytes += cost.weight_bytes + cost.kv_bytes;
@@ -107,16 +111,32 @@ PlanNode layer_node(const DecoderPlan& plan, const LayerRun& run, std::int64_t l
 
 }  // namespace
 
-std::int64_t first_node(const DecoderPlan& plan, std::size_t run) {
+std::int64_t nodes_of_layer(const LayerRun& run) {
+    return static_cast<std::int64_t>(run.parts.size());
+}
+
+namespace {
+
+std::int64_t first_node_of_run(const DecoderPlan& plan, std::size_t run) {
     std::int64_t id = kEmbeddingNode + 1;
     for (std::size_t i = 0; i < run; ++i) {
-        id += plan.model.runs[i].count * kLayerNodes;
+        id += plan.model.runs[i].count * nodes_of_layer(plan.model.runs[i]);
     }
     return id;
 }
 
+}  // namespace
+
+std::int64_t first_node(const DecoderPlan& plan, std::size_t run, LayerNode node) {
+    const std::vector<LayerPart>& parts = plan.model.runs[run].parts;
+    const auto found =
+        std::find_if(parts.begin(), parts.end(), [node](const LayerPart& part) { return part.node == node; });
+    SLUICE_CHECK(found != parts.end(), "a layer has no such node");
+    return first_node_of_run(plan, run) + (found - parts.begin());
+}
+
 std::int64_t final_norm_node(const DecoderPlan& plan) {
-    return first_node(plan, plan.model.runs.size());
+    return first_node_of_run(plan, plan.model.runs.size());
 }
 
 std::int64_t head_node(const DecoderPlan& plan) {
@@ -125,11 +145,11 @@ std::int64_t head_node(const DecoderPlan& plan) {
 
 std::vector<isa::NodeRange> node_ranges(const DecoderPlan& plan) {
     std::vector<isa::NodeRange> ranges{{kEmbeddingNode, 1, 1, 0, "embedding"}};
-    for (std::size_t run = 0; run < plan.model.runs.size(); ++run) {
-        for (std::int64_t node = 0; node < kLayerNodes; ++node) {
-            ranges.push_back({first_node(plan, run) + node, plan.model.runs[run].count, kLayerNodes,
-                              plan.model.runs[run].first_layer,
-                              fmt::format("layers.{{}}.{}", kLayerNodeInfos[static_cast<std::size_t>(node)].name)});
+    for (std::size_t i = 0; i < plan.model.runs.size(); ++i) {
+        const LayerRun& run = plan.model.runs[i];
+        for (const LayerPart& part : run.parts) {
+            ranges.push_back({first_node(plan, i, part.node), run.count, nodes_of_layer(run), run.first_layer,
+                              fmt::format("layers.{{}}.{}", kLayerNodeInfos[part.node].name)});
         }
     }
     ranges.push_back({final_norm_node(plan), 1, 1, 0, "final_norm"});
@@ -154,8 +174,8 @@ std::vector<PlanNode> plan_nodes(const DecoderPlan& plan, const isa::ChipSpec& c
 
     for (const LayerRun& run : plan.model.runs) {
         for (std::int64_t layer = 0; layer < run.count; ++layer) {
-            for (int node = 0; node < kLayerNodes; ++node) {
-                nodes.push_back(layer_node(plan, run, layer, static_cast<LayerNode>(node), chip));
+            for (const LayerPart& part : run.parts) {
+                nodes.push_back(layer_node(plan, run, layer, part, chip));
             }
         }
     }

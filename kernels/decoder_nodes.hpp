@@ -8,20 +8,12 @@
 
 namespace sluice::kernels {
 
-enum LayerNode : std::uint8_t {
-    kNorm1Node,
-    kQkvNode,
-    kAttentionNode,
-    kONode,
-    kNorm2Node,
-    kGateUpNode,
-    kDownNode,
-    kLayerNodes
-};
 constexpr std::int64_t kEmbeddingNode = 0;
 
-/// Id of the first node of a run's first layer; layers follow kLayerNodes apart.
-[[nodiscard]] std::int64_t first_node(const DecoderPlan& plan, std::size_t run);
+/// Plan nodes of each layer of a run.
+[[nodiscard]] std::int64_t nodes_of_layer(const LayerRun& run);
+/// Id of a node of a run's first layer; layers follow nodes_of_layer() apart.
+[[nodiscard]] std::int64_t first_node(const DecoderPlan& plan, std::size_t run, LayerNode node);
 [[nodiscard]] std::int64_t final_norm_node(const DecoderPlan& plan);
 [[nodiscard]] std::int64_t head_node(const DecoderPlan& plan);
 

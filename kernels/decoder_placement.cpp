@@ -23,13 +23,20 @@ std::vector<std::byte> zeros(std::int64_t bytes) {
     return std::vector<std::byte>(static_cast<std::size_t>(bytes), std::byte{0});
 }
 
-/// Units of q and k: dimensions that rotate together, pair by pair, all heads of a pair in a row.
-auto rotating_units(std::int64_t pairs, std::int64_t heads, std::int64_t first) {
-    return [=](std::int64_t r) {
+/// Unit and block of the unit of block row `r` of q, k or v, whose units are `first` and the next ones: a block and the
+/// one that it rotates with stand together, in v two neighbours.
+struct QkvUnits {
+    std::int64_t pairs, unit_pairs;  ///< of a head, of a unit
+    std::int64_t heads, first;
+    bool rotates;
+
+    std::pair<std::int64_t, std::int64_t> operator()(std::int64_t r) const {
         const std::int64_t in_head = r % (2 * pairs);
-        return std::pair{first + in_head % pairs * heads + r / (2 * pairs), in_head / pairs};
-    };
-}
+        const std::int64_t pair = rotates ? in_head % pairs : in_head / 2;
+        const std::int64_t half = rotates ? in_head / pairs : in_head % 2;
+        return {first + pair / unit_pairs * heads + r / (2 * pairs), pair % unit_pairs * 2 + half};
+    }
+};
 
 class DecoderPlaces {
 public:
@@ -87,6 +94,20 @@ private:
                                0});
     }
 
+    /// A vector in pieces of 32 columns; `order`: which piece of those that are stored a piece of the tensor is.
+    template <class Order>
+    void pieces(TensorIndex index, std::int64_t base, const Order& order) {
+        MatrixPlace place{index, 0, 1, Format::bf16, nullptr, 0};
+        place.piece = [=](std::int64_t c) { return base + order(c) * kBiasBytes; };
+        out_.inputs.push_back(std::move(place));
+    }
+    template <class Order>
+    void biases(const Linear& linear, std::int64_t base, const Order& order) {
+        if (linear.bias != models::kNoTensor) {
+            pieces(linear.bias, base, order);
+        }
+    }
+
     void add_layer(std::size_t run, std::int64_t layer) {
         const LayerShape& shape = plan_.model.runs[run].shape;
         const LayerPlace& place = plan_.layers[run];
@@ -99,15 +120,29 @@ private:
             weights(body<Linear>(prefix + name).weight, product_shape(plan_, shape, which, plan_.most_row_blocks),
                     plan_.tilings[run][which], base + at, unit_of);
         };
-        const std::int64_t pairs = shape.head_dim / 64;
-        const std::int64_t first_k = pairs * shape.q_heads;
-        const std::int64_t first_v = first_k + pairs * shape.kv_heads;
-        product("q_proj", kQkv, place.qkv, rotating_units(pairs, shape.q_heads, 0));
-        product("k_proj", kQkv, place.qkv, rotating_units(pairs, shape.kv_heads, first_k));
-        product("v_proj", kQkv, place.qkv, [pairs, first_v, heads = shape.kv_heads](std::int64_t r) {
-            const std::int64_t in_head = r % (2 * pairs);
-            return std::pair{first_v + in_head / 2 * heads + r / (2 * pairs), in_head % 2};
-        });
+        const std::int64_t pairs = head_pairs(shape);
+        const std::int64_t unit_pairs = qkv_unit_pairs(shape);
+        const std::int64_t parts = pairs / unit_pairs;
+        const auto qkv = [&](const std::string& name, std::int64_t heads, std::int64_t first, bool rotates) {
+            const QkvUnits units{pairs, unit_pairs, heads, first, rotates};
+            product(name, kQkv, place.qkv, units);
+            biases(body<Linear>(prefix + name), base + place.qkv_bias, [units](std::int64_t c) {
+                const auto [unit, block_of_unit] = units(c);
+                return unit * 2 * units.unit_pairs + block_of_unit;
+            });
+        };
+        qkv("q_proj", shape.q_heads, 0, true);
+        qkv("k_proj", shape.kv_heads, parts * shape.q_heads, true);
+        qkv("v_proj", shape.kv_heads, parts * (shape.q_heads + shape.kv_heads), false);
+        if (shape.head_norms) {
+            const auto in_unit = [units = QkvUnits{pairs, pairs, 1, 0, true}](std::int64_t c) {
+                return units(c).second;
+            };
+            pieces(body<models::HeadRmsNorm>(prefix + "q_norm").weight, base + place.head_norms, in_unit);
+            pieces(body<models::HeadRmsNorm>(prefix + "k_norm").weight, base + place.head_norms + shape.head_dim * 2,
+                   in_unit);
+        }
+        biases(body<Linear>(prefix + "o_proj"), base + place.o_bias, [](std::int64_t c) { return c; });
         const auto natural = [](std::int64_t r) { return std::pair{r, std::int64_t{0}}; };
         product("o_proj", kO, place.o, natural);
         product("gate_proj", kGateUp, place.gate_up, natural);

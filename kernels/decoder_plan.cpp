@@ -20,13 +20,17 @@ using models::Phase;
 
 namespace {
 
-constexpr std::int64_t kQkvUnitBlocks = 2;     // a unit of the q, k, v product: two column blocks that rotate together
 constexpr std::int64_t kMostChunkBlocks = 16;  // 512 positions of K or V per step
 
 const LayerShape& widest(const DecoderModel& model) {
     return std::max_element(model.runs.begin(), model.runs.end(),
                             [](const LayerRun& a, const LayerRun& b) { return a.shape.ffn < b.shape.ffn; })
         ->shape;
+}
+
+/// Column blocks of q, k and v.
+std::int64_t qkv_blocks(const LayerShape& shape) {
+    return (shape.q_heads + 2 * shape.kv_heads) * shape.head_dim / kBlockEdge;
 }
 
 void check_shape(const DecoderModel& model) {
@@ -45,6 +49,9 @@ void check_shape(const DecoderModel& model) {
              fmt::format("{} query heads per KV head; the attention kernel takes at most 32",
                          shape.q_heads / shape.kv_heads));
         need(shape.ffn % kBlockEdge == 0, "intermediate_size", fmt::format("{} is not a multiple of 32", shape.ffn));
+        need(shape.qkv_bias == model.runs[0].shape.qkv_bias && shape.o_bias == model.runs[0].shape.o_bias &&
+                 shape.head_norms == model.runs[0].shape.head_norms,
+             "layers", "all layers must have the same biases and norms of heads");
         need(shape.q_heads == model.runs[0].shape.q_heads && shape.kv_heads == model.runs[0].shape.kv_heads &&
                  shape.head_dim == model.runs[0].shape.head_dim && shape.kv == model.runs[0].shape.kv,
              "layers", "all layers must have the same attention heads and KV format");
@@ -145,11 +152,15 @@ StagingNeeds staging_needs(const DecoderPlan& plan, const isa::ChipSpec& chip) {
     // A norm unit is at least one row; more rows per unit where they fit in a piece-sized slot.
     const std::int64_t norm_in = plan.model.hidden * 2;
     StagingNeeds needs;
-    // Besides pieces, queries and rows: the rotary table of one row block in; one unit of q, k or v out.
-    needs.in_bytes =
-        std::max({piece * block(Format::bf16), queries * block(shape.kv), norm_in, rotary_row_bytes(shape.head_dim)});
-    needs.out_bytes = std::max(
-        {piece * block(Format::bf16), queries * block(shape.activations), norm_in, kQkvUnitBlocks * block(shape.kv)});
+    // Besides pieces (with their biases), queries and rows: the rotary table of one row block and what else a piece of
+    // q, k and v needs, in; one unit of them out.
+    const std::int64_t biases = shape.o_bias ? piece * kBiasBytes : 0;
+    needs.in_bytes = std::max(
+        {piece * block(Format::bf16) + biases, queries * block(shape.kv), norm_in,
+         rotary_row_bytes(shape.head_dim) + qkv_vector_bytes(shape, ceil_div(piece, 2 * qkv_unit_pairs(shape)))});
+    needs.out_bytes = std::max({piece * block(Format::bf16), queries * block(shape.activations), norm_in,
+                                2 * qkv_unit_pairs(shape) * block(shape.kv)});
+    needs.factor_rows = shape.head_norms ? piece * kBlockEdge : 0;
     needs.probability_bytes = plan.attention.query_blocks() * plan.attention.chunk_blocks * block(shape.kv);
     needs.attention_rows = plan.attention.query_blocks() * kBlockEdge;
     needs.norm_width = plan.model.hidden;
@@ -264,7 +275,10 @@ void place_hbm(DecoderPlan& plan, const isa::ChipSpec& chip) {
         const std::int64_t heads = shape.q_heads * shape.head_dim / kBlockEdge;
         place.norm1 = inside(model.hidden * 2);
         place.norm2 = inside(model.hidden * 2);
-        place.qkv = inside(qkv_units(shape) * 2 * plan.hidden_blocks() * weight);
+        place.head_norms = inside(shape.head_norms ? 2 * shape.head_dim * 2 : 0);
+        place.qkv_bias = inside(shape.qkv_bias ? qkv_blocks(shape) * kBiasBytes : 0);
+        place.o_bias = inside(shape.o_bias ? plan.hidden_blocks() * kBiasBytes : 0);
+        place.qkv = inside(qkv_blocks(shape) * plan.hidden_blocks() * weight);
         place.o = inside(plan.hidden_blocks() * heads * weight);
         place.gate_up = inside(shape.ffn / kBlockEdge * 2 * plan.hidden_blocks() * weight);
         place.down = inside(plan.hidden_blocks() * shape.ffn / kBlockEdge * weight);
@@ -324,17 +338,35 @@ TokenRows token_rows(const DecoderPlan& plan, const Chunk& chunk, std::int64_t g
     return out;
 }
 
+std::int64_t head_pairs(const LayerShape& shape) {
+    return shape.head_dim / (2 * kBlockEdge);
+}
+
+std::int64_t qkv_unit_pairs(const LayerShape& shape) {
+    return shape.head_norms ? head_pairs(shape) : 1;
+}
+
 std::int64_t qkv_units(const LayerShape& shape) {
-    return (shape.q_heads + 2 * shape.kv_heads) * (shape.head_dim / 64);
+    return qkv_blocks(shape) / (2 * qkv_unit_pairs(shape));
 }
 
 std::int64_t rotary_row_bytes(std::int64_t head_dim) {
     return head_dim / 64 * 2 * block(Format::bf16);
 }
 
-std::int64_t qkv_piece_blocks(const DecoderPlan& plan, const isa::ChipSpec& chip) {
-    const std::int64_t rows = plan.tile.memory.in.slot_bytes / rotary_row_bytes(plan.attention.head_dim);
-    return std::min(piece_blocks(chip), rows * kQkvUnitBlocks);
+std::int64_t qkv_vector_bytes(const LayerShape& shape, std::int64_t units) {
+    const std::int64_t norms = shape.head_norms ? 2 * shape.head_dim * 2 : 0;
+    return norms + (shape.qkv_bias ? units * 2 * qkv_unit_pairs(shape) * kBiasBytes : 0);
+}
+
+std::int64_t qkv_piece_blocks(const DecoderPlan& plan, const LayerShape& shape, const isa::ChipSpec& chip) {
+    const std::int64_t unit = 2 * qkv_unit_pairs(shape);
+    // A piece has at least as many units as rows are left to share its blocks with.
+    std::int64_t blocks = piece_blocks(chip);
+    const std::int64_t units = std::max<std::int64_t>(1, blocks / unit);
+    const std::int64_t rows =
+        (plan.tile.memory.in.slot_bytes - qkv_vector_bytes(shape, units)) / rotary_row_bytes(plan.attention.head_dim);
+    return std::min(blocks, std::max<std::int64_t>(1, rows) * unit);
 }
 
 ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, ProductIndex product,
@@ -344,7 +376,7 @@ ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, Pro
     switch (product) {
         case kQkv:
             out.units = qkv_units(shape);
-            out.unit_blocks = kQkvUnitBlocks;
+            out.unit_blocks = 2 * qkv_unit_pairs(shape);
             out.k_blocks = hidden;
             break;
         case kO:

@@ -23,6 +23,7 @@ struct Chunk {
 struct LayerPlace {
     std::int64_t base = 0;
     std::int64_t norm1 = 0, norm2 = 0, qkv = 0, o = 0, gate_up = 0, down = 0;
+    std::int64_t head_norms = 0, qkv_bias = 0, o_bias = 0;
     std::int64_t stride = 0;
     std::int64_t k_cache = 0, v_cache = 0;  ///< absolute, of the run's first layer
     std::int64_t cache_stride = 0;          ///< per layer
@@ -71,13 +72,20 @@ struct TokenRows {
 };
 [[nodiscard]] TokenRows token_rows(const DecoderPlan& plan, const Chunk& chunk, std::int64_t group);
 
-/// Units of the fused q, k, v product: pairs of 32 columns that rotate together, pair-major, q heads then k then v.
+/// A head's pairs of 32 columns that rotate together.
+[[nodiscard]] std::int64_t head_pairs(const LayerShape& shape);
+/// Pairs of one unit of the fused q, k, v product: one; all of a head where heads have norms. Units are ordered by
+/// their first pair, then by head: q heads, k heads, then v heads.
+[[nodiscard]] std::int64_t qkv_unit_pairs(const LayerShape& shape);
 [[nodiscard]] std::int64_t qkv_units(const LayerShape& shape);
 
 /// Bytes of the rotary table of one row block: a cosine and a sine block for every pair of column blocks of a head.
 [[nodiscard]] std::int64_t rotary_row_bytes(std::int64_t head_dim);
-/// piece_blocks() of the q, k, v product: few enough rows that their rotary table fits the staging slot.
-[[nodiscard]] std::int64_t qkv_piece_blocks(const DecoderPlan& plan, const isa::ChipSpec& chip);
+/// Bytes that a piece of `units` units of q, k, v needs beside its rotary table: norms of heads and biases.
+[[nodiscard]] std::int64_t qkv_vector_bytes(const LayerShape& shape, std::int64_t units);
+/// piece_blocks() of the q, k, v product: few enough rows that what they need fits the staging slot.
+[[nodiscard]] std::int64_t qkv_piece_blocks(const DecoderPlan& plan, const LayerShape& shape,
+                                            const isa::ChipSpec& chip);
 
 [[nodiscard]] ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, ProductIndex product,
                                          std::int64_t row_blocks);

@@ -51,47 +51,103 @@ private:
     std::size_t next_ = 0;
 };
 
-LayerShape take_layer(Cursor& at) {
-    LayerShape shape;
-    const auto& norm1 = at.take<models::RmsNorm>("the input norm");
-    const auto& q = at.take<models::Linear>("the q projection");
-    const auto& k = at.take<models::Linear>("the k projection");
-    const auto& v = at.take<models::Linear>("the v projection");
-    const auto& rope_q = at.take<models::Rope>("the rotary embedding of q");
-    const auto& rope_k = at.take<models::Rope>("the rotary embedding of k");
-    at.expect(q.in == norm1.out && k.in == norm1.out && v.in == norm1.out, "q, k and v must read the input norm");
-    const auto& attention = at.take<models::Attention>("attention");
-    at.expect(attention.q == rope_q.out && attention.k == rope_k.out && attention.v == v.out,
-              "attention must read the rotated q and k, and v");
-    const auto& o = at.take<models::Linear>("the output projection");
-    const auto& add1 = at.take<models::Add>("the attention residual");
-    at.expect(o.in == attention.out && (add1.a == o.out || add1.b == o.out), "the residual must add the projection");
-    const auto& norm2 = at.take<models::RmsNorm>("the second norm");
-    const auto& gate = at.take<models::Linear>("the gate projection");
-    const auto& up = at.take<models::Linear>("the up projection");
-    const auto& swiglu = at.take<models::Swiglu>("SwiGLU");
-    at.expect(gate.in == norm2.out && up.in == norm2.out && swiglu.gate == gate.out && swiglu.up == up.out,
-              "SwiGLU must join the gate and up projections of the second norm");
-    const auto& down = at.take<models::Linear>("the down projection");
-    const auto& add2 = at.take<models::Add>("the second residual");
-    at.expect(down.in == swiglu.out && (add2.a == down.out || add2.b == down.out), "the residual must add `down`");
+/// Takes the operators of one layer.
+class LayerReader {
+public:
+    LayerReader(Cursor& at, LayerRun& run) : at_(at), run_(run), first_(at.position()), part_(first_) {}
 
-    shape.hidden = at.tensor(q.weight).cols;
-    shape.q_heads = attention.q_heads;
-    shape.kv_heads = attention.kv_heads;
-    shape.head_dim = attention.head_dim;
-    shape.ffn = at.tensor(gate.weight).rows;
-    shape.epsilon = norm1.epsilon;
-    at.expect(norm2.epsilon == norm1.epsilon, "both norms of a layer must share epsilon");
-    shape.weights = at.tensor(q.weight).format;
-    shape.activations = q.operand_format;
-    shape.kv = at.tensor(attention.k_cache).format;
-    for (const models::Linear* linear : {&k, &v, &o, &gate, &up, &down}) {
-        at.expect(at.tensor(linear->weight).format == shape.weights && linear->operand_format == shape.activations,
-                  "all projections of a layer must share weight and operand formats");
+    void take() {
+        const auto& norm1 = at_.take<models::RmsNorm>("the input norm");
+        run_.shape.epsilon = norm1.epsilon;
+        end_part(kNorm1Node);
+        take_attention(norm1.out);
+        const auto& norm2 = at_.take<models::RmsNorm>("the second norm");
+        at_.expect(norm2.epsilon == norm1.epsilon, "both norms of a layer must share epsilon");
+        end_part(kNorm2Node);
+        take_mlp(norm2.out);
+        run_.operators = at_.position() - first_;
+        for (const models::Linear* linear : linears_) {
+            at_.expect(at_.tensor(linear->weight).format == run_.shape.weights &&
+                           linear->operand_format == run_.shape.activations,
+                       "all projections of a layer must share weight and operand formats");
+        }
     }
-    return shape;
-}
+
+private:
+    void end_part(LayerNode node) {
+        run_.parts.push_back({node, part_ - first_, at_.position() - part_});
+        part_ = at_.position();
+    }
+    const models::Linear& linear(const char* expected) {
+        const auto& found = at_.take<models::Linear>(expected);
+        linears_.push_back(&found);
+        return found;
+    }
+    static bool has_bias(const models::Linear& linear) { return linear.bias != models::kNoTensor; }
+
+    void take_attention(models::TensorIndex in) {
+        LayerShape& shape = run_.shape;
+        const auto& q = linear("the q projection");
+        const auto& k = linear("the k projection");
+        const auto& v = linear("the v projection");
+        at_.expect(q.in == in && k.in == in && v.in == in, "q, k and v must read the input norm");
+        at_.expect(has_bias(k) == has_bias(q) && has_bias(v) == has_bias(q),
+                   "q, k and v must all have a bias, or none");
+        shape.qkv_bias = has_bias(q);
+        models::TensorIndex to_rotate_q = q.out;
+        models::TensorIndex to_rotate_k = k.out;
+        if (at_.at<models::HeadRmsNorm>()) {
+            const auto& norm_q = at_.take<models::HeadRmsNorm>("the norm of q");
+            const auto& norm_k = at_.take<models::HeadRmsNorm>("the norm of k");
+            at_.expect(norm_q.in == q.out && norm_k.in == k.out, "the norms of heads must read q and k");
+            at_.expect(norm_q.epsilon == norm_k.epsilon, "the norms of q and k must share epsilon");
+            shape.head_norms = true;
+            shape.head_epsilon = norm_q.epsilon;
+            to_rotate_q = norm_q.out;
+            to_rotate_k = norm_k.out;
+        }
+        const auto& rope_q = at_.take<models::Rope>("the rotary embedding of q");
+        const auto& rope_k = at_.take<models::Rope>("the rotary embedding of k");
+        at_.expect(rope_q.in == to_rotate_q && rope_k.in == to_rotate_k, "the rotary embedding must read q and k");
+        end_part(kQkvNode);
+        const auto& attention = at_.take<models::Attention>("attention");
+        at_.expect(attention.q == rope_q.out && attention.k == rope_k.out && attention.v == v.out,
+                   "attention must read the rotated q and k, and v");
+        end_part(kAttentionNode);
+        const auto& o = linear("the output projection");
+        const auto& add = at_.take<models::Add>("the attention residual");
+        at_.expect(o.in == attention.out && (add.a == o.out || add.b == o.out), "the residual must add the projection");
+        end_part(kONode);
+        shape.o_bias = has_bias(o);
+        shape.hidden = at_.tensor(q.weight).cols;
+        shape.q_heads = attention.q_heads;
+        shape.kv_heads = attention.kv_heads;
+        shape.head_dim = attention.head_dim;
+        shape.weights = at_.tensor(q.weight).format;
+        shape.activations = q.operand_format;
+        shape.kv = at_.tensor(attention.k_cache).format;
+    }
+
+    void take_mlp(models::TensorIndex in) {
+        const auto& gate = linear("the gate projection");
+        const auto& up = linear("the up projection");
+        const auto& swiglu = at_.take<models::Swiglu>("SwiGLU");
+        at_.expect(gate.in == in && up.in == in && swiglu.gate == gate.out && swiglu.up == up.out,
+                   "SwiGLU must join the gate and up projections of the second norm");
+        end_part(kGateUpNode);
+        const auto& down = linear("the down projection");
+        const auto& add = at_.take<models::Add>("the second residual");
+        at_.expect(down.in == swiglu.out && (add.a == down.out || add.b == down.out), "the residual must add `down`");
+        at_.expect(!has_bias(gate) && !has_bias(up) && !has_bias(down), "no biases in a feed-forward part");
+        end_part(kDownNode);
+        run_.shape.ffn = at_.tensor(gate.weight).rows;
+    }
+
+    Cursor& at_;
+    LayerRun& run_;
+    std::size_t first_, part_;
+    std::vector<const models::Linear*> linears_;
+};
 
 }  // namespace
 
@@ -103,13 +159,15 @@ DecoderModel fuse_decoder(const Graph& graph) {
     model.vocab = at.tensor(embedding.table).rows;
     model.hidden = at.tensor(embedding.table).cols;
     while (!at.done() && at.layer() >= 0) {
-        const std::int64_t layer = at.layer();
-        const std::size_t first = at.position();
-        const LayerShape shape = take_layer(at);
-        if (!model.runs.empty() && model.runs.back().shape == shape) {
+        LayerRun run;
+        run.first_layer = at.layer();
+        run.count = 1;
+        run.first_operator = at.position();
+        LayerReader(at, run).take();
+        if (!model.runs.empty() && model.runs.back().shape == run.shape) {
             ++model.runs.back().count;
         } else {
-            model.runs.push_back({layer, 1, shape, first});
+            model.runs.push_back(std::move(run));
         }
     }
     if (at.at<models::LastToken>()) {

@@ -10,17 +10,38 @@
 
 namespace sluice::kernels {
 
-/// One decoder layer: norm, q/k/v + rope + cache append, attention, o + residual, norm, gate/up + SwiGLU, down +
-/// residual.
+/// One decoder layer: norm, q/k/v (+ biases, norms of heads) + rope + cache append, attention, o (+ bias) + residual,
+/// norm, gate/up + SwiGLU, down + residual.
 struct LayerShape {
     std::int64_t hidden = 0;
     std::int64_t q_heads = 0, kv_heads = 0, head_dim = 0;
     std::int64_t ffn = 0;
     double epsilon = 0;
+    bool qkv_bias = false, o_bias = false;
+    bool head_norms = false;  ///< of q and k, with weights, before RoPE
+    double head_epsilon = 0;
     isa::Format weights = isa::Format::mxfp4;
     isa::Format activations = isa::Format::mxfp8;
     isa::Format kv = isa::Format::e4m3;
     friend bool operator==(const LayerShape&, const LayerShape&) = default;
+};
+
+/// What a plan node of a layer stands for.
+enum LayerNode : std::uint8_t {
+    kNorm1Node,
+    kQkvNode,
+    kAttentionNode,
+    kONode,
+    kNorm2Node,
+    kGateUpNode,
+    kDownNode,
+};
+
+/// The operators that one plan node fuses.
+struct LayerPart {
+    LayerNode node = kNorm1Node;
+    std::size_t first_operator = 0;  ///< from the layer's first one
+    std::size_t operators = 0;
 };
 
 /// Consecutive equal layers.
@@ -28,9 +49,10 @@ struct LayerRun {
     std::int64_t first_layer = 0;
     std::int64_t count = 0;
     LayerShape shape;
-    std::size_t first_operator = 0;  ///< in graph.operators; each layer takes kOperatorsPerLayer of them
+    std::size_t first_operator = 0;  ///< in graph.operators
+    std::vector<LayerPart> parts;    ///< in order: plan nodes of every layer
+    std::size_t operators = 0;       ///< of a layer
 };
-constexpr std::size_t kOperatorsPerLayer = 15;
 
 struct DecoderModel {
     std::int64_t hidden = 0;

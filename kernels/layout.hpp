@@ -65,6 +65,9 @@ constexpr int kChipSemDone = 0;
     return static_cast<std::int64_t>(block_bytes(format));
 }
 
+/// Bytes of the biases of 32 columns.
+constexpr std::int64_t kBiasBytes = isa::kBlockEdge * 2;
+
 /// Registers of the control programs.
 namespace reg {
 enum : int {

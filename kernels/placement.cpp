@@ -68,8 +68,25 @@ void for_blocks(const MatrixPlace& place, std::int64_t cols, const Body& body) {
     }
 }
 
+void write_pieces(const MatrixPlace& place, const Matrix& matrix, isa::SparseMemory& hbm) {
+    const auto row_bytes = static_cast<std::size_t>(isa::row_data_bytes(place.format));
+    for (std::int64_t c = 0; c < ceil_div(matrix.cols, kBlockEdge); ++c) {
+        std::array<float, kEdge> values{};
+        for (std::int64_t j = 0; j < std::min(kBlockEdge, matrix.cols - c * kBlockEdge); ++j) {
+            values[static_cast<std::size_t>(j)] = matrix.at(0, c * kBlockEdge + j);
+        }
+        std::vector<std::byte> bytes(row_bytes);
+        isa::encode_row(place.format, values, std::byte{0}, bytes);
+        hbm.write(static_cast<std::uint64_t>(place.piece(c)), bytes);
+    }
+}
+
 void write_matrix(const MatrixPlace& place, const Matrix& matrix, isa::ScaleRounding rounding, isa::SparseMemory& hbm) {
     const isa::FormatInfo& format = isa::info(place.format);
+    if (place.piece) {
+        write_pieces(place, matrix, hbm);
+        return;
+    }
     if (!place.block) {
         const auto bytes = static_cast<std::size_t>(ceil_div<std::int64_t>(matrix.cols * format.element_bits, 8));
         std::vector<std::byte> row(bytes);

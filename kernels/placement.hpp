@@ -21,6 +21,8 @@ struct MatrixPlace {
     std::function<std::int64_t(std::int64_t, std::int64_t)> block;
     /// Without `block`: row-major from here on.
     std::int64_t base = 0;
+    /// Of an input of one row that is stored in pieces of 32 columns: HBM offset of piece c.
+    std::function<std::int64_t(std::int64_t)> piece = nullptr;
 };
 
 /// Bytes that are the same for every set of inputs.

@@ -22,7 +22,7 @@ constexpr std::int64_t kMostPieceBlocks = 32;
 
 std::int64_t staging_bytes(const StagingNeeds& needs) {
     return needs.in_slots * needs.in_bytes + needs.out_slots * needs.out_bytes + 2 * needs.probability_bytes +
-           3 * 4 * needs.attention_rows + 2 * needs.norm_width + 512;
+           3 * 4 * needs.attention_rows + 4 * needs.factor_rows + 2 * needs.norm_width + 512;
 }
 
 std::int64_t free_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs) {
@@ -107,6 +107,7 @@ TilePlan plan_tile(const isa::ChipSpec& chip, const std::vector<ProductShape>& p
     memory.row_maximum = tsram.take("row maximum", 4 * needs.attention_rows);
     memory.row_sum = tsram.take("row sum", 4 * needs.attention_rows);
     memory.row_rescale = tsram.take("row rescale", 4 * needs.attention_rows);
+    memory.head_factor = tsram.take("factors of heads", 4 * needs.factor_rows);
     memory.norm_weights = tsram.take("norm weights", 2 * needs.norm_width);
     memory.activation = ring("activation ring", activation_slot, activation_slots, reg::activation);
     const std::int64_t stream_slots = tsram.left() / round_up<std::int64_t>(stream_slot, 64);

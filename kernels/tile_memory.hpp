@@ -15,6 +15,7 @@ struct StagingNeeds {
     std::int64_t in_slots = 2, out_slots = 2;
     std::int64_t probability_bytes = 0;  ///< one slot; 0: no attention
     std::int64_t attention_rows = 0;     ///< rows of running maximum, sum and factor
+    std::int64_t factor_rows = 0;        ///< rows of the factors of heads' norms
     std::int64_t norm_width = 0;
     std::int64_t stream_bytes = 0;  ///< least size of a stream slot
     bool deep_stream =

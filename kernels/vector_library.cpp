@@ -75,18 +75,39 @@ private:
 
 }  // namespace
 
-VectorProgram convert_program(Format out) {
-    PassBuilder pass;
-    pass.store_blocks(1, pass.load(VectorOp::load, 0, Format::fp32), out);
-    return {fmt::format("convert_{}", name(out)), {pass.finish()}};
+namespace {
+
+/// A value of FP32 blocks, with a bias from operand `bias` if that is not negative.
+int biased(PassBuilder& pass, int operand, int bias) {
+    const int value = pass.load(VectorOp::load, operand, Format::fp32);
+    return bias < 0 ? value : pass.op(VectorOp::add, value, pass.load(VectorOp::load_col, bias, Format::bf16));
 }
 
-VectorProgram residual_program() {
+const char* bias_suffix(bool bias) {
+    return bias ? "_bias" : "";
+}
+
+/// Per row: rsqrt(sum / width + epsilon).
+int norm_factor(PassBuilder& rows, int sum, std::int64_t width, double epsilon) {
+    const int mean =
+        rows.op(VectorOp::fma, sum, rows.constant(1.0 / static_cast<double>(width)), rows.constant(epsilon));
+    return rows.op(VectorOp::rsqrt, mean);
+}
+
+}  // namespace
+
+VectorProgram convert_program(Format out, bool bias) {
     PassBuilder pass;
-    const int product = pass.load(VectorOp::load, 0, Format::fp32);
+    pass.store_blocks(1, biased(pass, 0, bias ? 2 : -1), out);
+    return {fmt::format("convert{}_{}", bias_suffix(bias), name(out)), {pass.finish()}};
+}
+
+VectorProgram residual_program(bool bias) {
+    PassBuilder pass;
+    const int product = biased(pass, 0, bias ? 3 : -1);
     const int residual = pass.load(VectorOp::load, 1, Format::bf16);
     pass.store(VectorOp::store, 2, pass.op(VectorOp::add, product, residual), Format::bf16);
-    return {"residual_add", {pass.finish()}};
+    return {fmt::format("residual_add{}", bias_suffix(bias)), {pass.finish()}};
 }
 
 VectorProgram swiglu_program(Format out) {
@@ -101,18 +122,40 @@ VectorProgram swiglu_program(Format out) {
     return {fmt::format("swiglu_{}", name(out)), {pass.finish()}};
 }
 
-VectorProgram rope_program(Format out, bool one_position) {
-    const VectorOp table = one_position ? VectorOp::load_col : VectorOp::load;
+VectorProgram rope_program(Format out, const RopeInputs& inputs) {
+    const VectorOp table = inputs.one_position ? VectorOp::load_col : VectorOp::load;
+    constexpr int kFirstOptional = 6;
+    const int first_norm = kFirstOptional + (inputs.bias ? 2 : 0);
     PassBuilder pass;
-    const int x = pass.load(VectorOp::load, 0, Format::fp32);
-    const int y = pass.load(VectorOp::load, 1, Format::fp32);
+    const auto half = [&](int operand) {
+        const int value = biased(pass, operand, inputs.bias ? kFirstOptional + operand : -1);
+        if (!inputs.norm) {
+            return value;
+        }
+        const int scaled = pass.op(VectorOp::mul, value, pass.load(VectorOp::load_row, first_norm, Format::fp32));
+        return pass.op(VectorOp::mul, scaled, pass.load(VectorOp::load_col, first_norm + 1 + operand, Format::bf16));
+    };
+    const int x = half(0);
+    const int y = half(1);
     const int cosine = pass.load(table, 2, Format::bf16);
     const int sine = pass.load(table, 3, Format::bf16);
     const int first = pass.op(VectorOp::sub, pass.op(VectorOp::mul, x, cosine), pass.op(VectorOp::mul, y, sine));
     const int second = pass.op(VectorOp::fma, x, sine, pass.op(VectorOp::mul, y, cosine));
     pass.store_blocks(4, first, out);
     pass.store_blocks(5, second, out);
-    return {fmt::format("rope_{}_{}", one_position ? "decode" : "prefill", name(out)), {pass.finish()}};
+    return {fmt::format("rope{}{}_{}_{}", inputs.norm ? "_norm" : "", bias_suffix(inputs.bias),
+                        inputs.one_position ? "decode" : "prefill", name(out)),
+            {pass.finish()}};
+}
+
+VectorProgram head_factor_program(std::int64_t width, double epsilon, bool bias) {
+    PassBuilder squares;
+    const int x = biased(squares, 0, bias ? 2 : -1);
+    const int sum = squares.op(VectorOp::row_sum, squares.op(VectorOp::mul, x, x));
+    PassBuilder rows(true);
+    rows.continue_from(squares);
+    rows.store(VectorOp::store_row, 1, norm_factor(rows, sum, width, epsilon), Format::fp32);
+    return {fmt::format("head_factor{}_{}", bias_suffix(bias), width), {squares.finish(), rows.finish()}};
 }
 
 VectorProgram rms_norm_program(Format out, std::int64_t width, double epsilon) {
@@ -122,9 +165,7 @@ VectorProgram rms_norm_program(Format out, std::int64_t width, double epsilon) {
 
     PassBuilder scale(true);
     scale.continue_from(squares);
-    const int mean =
-        scale.op(VectorOp::fma, sum, scale.constant(1.0 / static_cast<double>(width)), scale.constant(epsilon));
-    const int factor = scale.op(VectorOp::rsqrt, mean);
+    const int factor = norm_factor(scale, sum, width, epsilon);
 
     PassBuilder apply;
     apply.continue_from(scale);

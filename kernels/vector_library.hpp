@@ -9,15 +9,21 @@
 
 namespace sluice::kernels {
 
-/// operands: 0 FP32 blocks in, 1 blocks out in `out`.
-[[nodiscard]] isa::VectorProgram convert_program(isa::Format out);
-/// 0 FP32 blocks in, 1 BF16 residual, 2 BF16 out.
-[[nodiscard]] isa::VectorProgram residual_program();
+/// operands: 0 FP32 blocks in, 1 blocks out in `out`, then BF16 biases (one per column) if there are any.
+[[nodiscard]] isa::VectorProgram convert_program(isa::Format out, bool bias = false);
+/// 0 FP32 blocks in, 1 BF16 residual, 2 BF16 out, then biases.
+[[nodiscard]] isa::VectorProgram residual_program(bool bias);
 /// 0 gate FP32, 1 up FP32, 2 out.
 [[nodiscard]] isa::VectorProgram swiglu_program(isa::Format out);
 /// Rotates 32 pairs of columns: 0 and 1 FP32 first and second halves, 2 cosine, 3 sine (BF16; one row for all rows if
-/// `one_position`), 4 and 5 the halves out.
-[[nodiscard]] isa::VectorProgram rope_program(isa::Format out, bool one_position);
+/// `one_position`), 4 and 5 the halves out. With `bias`: the next two are BF16 biases of each half's columns. With
+/// `norm`: the next are a factor a row (FP32), and BF16 weights of each half's columns.
+struct RopeInputs {
+    bool one_position = false, bias = false, norm = false;
+};
+[[nodiscard]] isa::VectorProgram rope_program(isa::Format out, const RopeInputs& inputs);
+/// The factor of an RMSNorm over the columns: 0 FP32 blocks in, 1 factor out (FP32, one a row), then biases.
+[[nodiscard]] isa::VectorProgram head_factor_program(std::int64_t width, double epsilon, bool bias);
 /// 0 BF16 in, 1 BF16 weights (one per column), 2 out; `width` is the mean's divisor.
 [[nodiscard]] isa::VectorProgram rms_norm_program(isa::Format out, std::int64_t width, double epsilon);
 /// Online softmax of scores / sqrt(head_dim). 0 scores FP32, 1 probabilities out, 2 row maximum, 3 row sum, 4 rescale

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unpadded work of each operator. Conventions: a multiply-accumulate is 2; attention counts its two matrix products
-// (softmax is not counted, as in published attention figures); RMSNorm 4 a value, RoPE 3 a value, SwiGLU 5 a value.
+// (softmax is not counted, as in published attention figures); RMSNorm 4 a value, a bias 1, RoPE 3 a value, SwiGLU 5 a
+// value.
 
 #include <cstddef>
 #include <vector>
@@ -43,12 +44,21 @@ public:
         cost.weight_bytes = bytes(at(op.weight));
         return cost;
     }
+    OperatorCost operator()(const HeadRmsNorm& op) const {
+        OperatorCost cost = elementwise(4, {op.in}, op.out);
+        cost.weight_bytes = bytes(at(op.weight));
+        return cost;
+    }
     OperatorCost operator()(const Linear& op) const {
         OperatorCost cost;
         const Tensor& in = at(op.in);
         cost.flops = 2 * elements(in) * static_cast<double>(at(op.weight).rows);
         cost.tensor_flops = cost.flops;
         cost.weight_bytes = bytes(at(op.weight));
+        if (op.bias != kNoTensor) {
+            cost.flops += elements(at(op.out));
+            cost.weight_bytes += bytes(at(op.bias));
+        }
         cost.activation_bytes = bytes(in) + bytes(at(op.out));
         return cost;
     }

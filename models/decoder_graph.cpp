@@ -55,11 +55,8 @@ struct Missing {
     std::string operator()(const MambaConfig& /*c*/) const { return "Mamba-2"; }
     std::string operator()(const ExpertsConfig& /*c*/) const { return "experts"; }
     std::string operator()(const AttentionConfig& c) const {
-        if (c.head_norm != HeadNorm::none) {
-            return "norms of queries and keys";
-        }
-        if (c.qkv_bias || c.out_bias) {
-            return "biases of attention";
+        if (c.head_norm == HeadNorm::plain) {
+            return "norms of queries and keys without weights";
         }
         if (c.sinks) {
             return "attention sinks";
@@ -159,7 +156,8 @@ public:
             hidden = last;
         }
         hidden = norm("final_norm", "model.norm.weight", hidden);
-        const TensorIndex logits = linear("lm_head", "lm_head.weight", hidden, config_.vocab_size, TensorRole::output);
+        const TensorIndex logits =
+            linear("lm_head", "lm_head.weight", hidden, config_.vocab_size, false, TensorRole::output);
         static_cast<void>(logits);
         if (config_.tie_word_embeddings) {
             find("lm_head.weight").same_values_as = table;
@@ -174,6 +172,11 @@ private:
     }
     [[nodiscard]] std::string layer_weight(const std::string& name) const {
         return fmt::format("model.layers.{}.{}.weight", layer_, name);
+    }
+    /// Of the projection whose weight is `weight_name`.
+    [[nodiscard]] static std::string bias_name(const std::string& weight_name) {
+        const std::string weight = "weight";
+        return weight_name.substr(0, weight_name.size() - weight.size()) + "bias";
     }
 
     TensorIndex add_tensor(std::string name, TensorRole role, std::int64_t rows, std::int64_t cols, Format format) {
@@ -200,11 +203,23 @@ private:
         return out;
     }
     TensorIndex linear(const std::string& name, const std::string& weight_name, TensorIndex in, std::int64_t width,
-                       TensorRole role = TensorRole::activation) {
+                       bool has_bias = false, TensorRole role = TensorRole::activation) {
         const Workload& work = graph_.workload;
         const TensorIndex weight = add_tensor(weight_name, TensorRole::weight, width, at(in).cols, work.weights);
+        const TensorIndex bias =
+            has_bias ? add_tensor(bias_name(weight_name), TensorRole::weight, 1, width, Format::bf16) : kNoTensor;
         const TensorIndex out = activation(name, at(in).rows, width, role);
-        add_operator(name, Linear{in, weight, out, work.activations});
+        add_operator(name, Linear{in, weight, out, work.activations, bias});
+        return out;
+    }
+    TensorIndex head_norm(const std::string& name, const std::string& weight_name, TensorIndex in, std::int64_t heads,
+                          const AttentionConfig& c) {
+        if (c.head_norm == HeadNorm::none) {
+            return in;
+        }
+        const TensorIndex weight = add_tensor(weight_name, TensorRole::weight, 1, c.head_dim, Format::bf16);
+        const TensorIndex out = activation(name, at(in).rows, at(in).cols);
+        add_operator(name, HeadRmsNorm{in, weight, out, heads, c.head_dim, config_.norm_epsilon});
         return out;
     }
     TensorIndex rope(const std::string& name, TensorIndex in, std::int64_t heads, const AttentionConfig& c) {
@@ -227,17 +242,20 @@ private:
         const std::int64_t q_width = c.heads * c.head_dim;
         const std::int64_t kv_width = c.kv_heads * c.head_dim;
         const TensorIndex in = norm("input_norm", layer_weight("input_layernorm"), hidden);
-        const TensorIndex q = linear("q_proj", layer_weight("self_attn.q_proj"), in, q_width);
-        const TensorIndex k = linear("k_proj", layer_weight("self_attn.k_proj"), in, kv_width);
-        const TensorIndex v = linear("v_proj", layer_weight("self_attn.v_proj"), in, kv_width);
-        const TensorIndex q_rotated = rope("rope_q", q, c.heads, c);
-        const TensorIndex k_rotated = rope("rope_k", k, c.kv_heads, c);
+        const TensorIndex q = linear("q_proj", layer_weight("self_attn.q_proj"), in, q_width, c.qkv_bias);
+        const TensorIndex k = linear("k_proj", layer_weight("self_attn.k_proj"), in, kv_width, c.qkv_bias);
+        const TensorIndex v = linear("v_proj", layer_weight("self_attn.v_proj"), in, kv_width, c.qkv_bias);
+        const TensorIndex q_normed = head_norm("q_norm", layer_weight("self_attn.q_norm"), q, c.heads, c);
+        const TensorIndex k_normed = head_norm("k_norm", layer_weight("self_attn.k_norm"), k, c.kv_heads, c);
+        const TensorIndex q_rotated = rope("rope_q", q_normed, c.heads, c);
+        const TensorIndex k_rotated = rope("rope_k", k_normed, c.kv_heads, c);
         const TensorIndex k_cache = kv_cache("k_cache", c);
         const TensorIndex v_cache = kv_cache("v_cache", c);
         const TensorIndex mixed = activation("attention", at(q).rows, q_width);
         add_operator("attention",
                      Attention{q_rotated, k_rotated, v, k_cache, v_cache, mixed, c.heads, c.kv_heads, c.head_dim});
-        const TensorIndex out = linear("o_proj", layer_weight("self_attn.o_proj"), mixed, config_.hidden_size);
+        const TensorIndex out =
+            linear("o_proj", layer_weight("self_attn.o_proj"), mixed, config_.hidden_size, c.out_bias);
         return add("attention_add", hidden, out);
     }
 

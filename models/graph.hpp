@@ -47,10 +47,19 @@ struct RmsNorm {
     TensorIndex in, weight, out;
     double epsilon = 1e-5;
 };
-/// out = in * weight^T; the activation enters the tensor unit in `operand_format`
+/// RMSNorm of each head's dimensions for itself; the weight has one value for each dimension of a head.
+struct HeadRmsNorm {
+    TensorIndex in, weight, out;
+    std::int64_t heads = 0;
+    std::int64_t head_dim = 0;
+    double epsilon = 1e-5;
+};
+constexpr TensorIndex kNoTensor = -1;
+/// out = in * weight^T + bias; the activation enters the tensor unit in `operand_format`
 struct Linear {
     TensorIndex in, weight, out;
     Format operand_format = Format::mxfp8;
+    TensorIndex bias = kNoTensor;  ///< 1 x out
 };
 /// How the frequencies of a RoPE are stretched for long contexts. It changes the table of angles, not the work.
 struct RopeScaling {
@@ -92,7 +101,7 @@ struct LastToken {
     TensorIndex in, out;
 };
 
-using OperatorBody = std::variant<Embedding, RmsNorm, Linear, Rope, Attention, Swiglu, Add, LastToken>;
+using OperatorBody = std::variant<Embedding, RmsNorm, HeadRmsNorm, Linear, Rope, Attention, Swiglu, Add, LastToken>;
 
 struct Operator {
     std::string name;         ///< "layers.3.q_proj"

@@ -32,11 +32,12 @@ const Tensor& tensor(const Graph& graph, TensorIndex index) {
     return graph.tensors.at(static_cast<std::size_t>(index));
 }
 
-/// Weights of an RmsNorm scale around one.
+/// Weights of norms scale around one.
 bool is_norm_weight(const Graph& graph, TensorIndex index) {
     return std::any_of(graph.operators.begin(), graph.operators.end(), [index](const Operator& op) {
         const auto* norm = std::get_if<RmsNorm>(&op.body);
-        return norm != nullptr && norm->weight == index;
+        const auto* head_norm = std::get_if<HeadRmsNorm>(&op.body);
+        return (norm != nullptr && norm->weight == index) || (head_norm != nullptr && head_norm->weight == index);
     });
 }
 

@@ -178,6 +178,30 @@ public:
         }
     }
 
+    void operator()(const HeadRmsNorm& op) {
+        const Matrix in = value(op.in);
+        const Matrix& weight = value(op.weight);
+        Matrix& out = result(op.out);
+        const auto inverse_width = static_cast<float>(1.0 / static_cast<double>(op.head_dim));
+        const std::vector<std::int64_t> order = rotary_order(op.head_dim);
+        for (std::int64_t t = 0; t < in.rows; ++t) {
+            for (std::int64_t head = 0; head < op.heads; ++head) {
+                const std::int64_t first = head * op.head_dim;
+                std::vector<float> squares;
+                squares.reserve(order.size());
+                for (const std::int64_t d : order) {
+                    squares.push_back(in.at(t, first + d) * in.at(t, first + d));
+                }
+                const float mean = std::fma(sum_of(squares), inverse_width, static_cast<float>(op.epsilon));
+                const auto factor = static_cast<float>(1.0 / std::sqrt(static_cast<double>(mean)));
+                for (std::int64_t d = 0; d < op.head_dim; ++d) {
+                    const float scaled = in.at(t, first + d) * factor;
+                    out.at(t, first + d) = scaled * weight.at(0, d);
+                }
+            }
+        }
+    }
+
     void operator()(const Linear& op) {
         const Matrix in = stored(value(op.in), op.operand_format, graph_.workload.scale_rounding);
         const Matrix& weight = value(op.weight);
@@ -187,6 +211,9 @@ public:
             const std::vector<float> row = row_of(in, t);
             for (std::int64_t n = 0; n < out.cols; ++n) {
                 out.at(t, n) = dot(op.operand_format, row, weight_format, row_of(weight, n), 0.0F);
+                if (op.bias != kNoTensor) {
+                    out.at(t, n) += value(op.bias).at(0, n);
+                }
             }
         }
         if (tensor(op.out).role == TensorRole::output) {
@@ -302,8 +329,8 @@ private:
         return {first, first + matrix.cols};
     }
 
-    /// The order in which a score's dimensions are added: the 32 dimensions that rotate and the 32 that they rotate
-    /// with stand together.
+    /// The order in which a score's dimensions, and the squares of a head, are added: the 32 dimensions that rotate and
+    /// the 32 that they rotate with stand together.
     static std::vector<std::int64_t> rotary_order(std::int64_t head_dim) {
         std::vector<std::int64_t> order;
         for (std::int64_t block = 0; block < head_dim / 2; block += kBlockEdge) {

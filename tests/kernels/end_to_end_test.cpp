@@ -83,7 +83,17 @@ models::ModelConfig toy_llama() {
     return models::read_model_config(kConfigs + "/models/toy-llama.json");
 }
 
+/// With biases and norms of heads.
+DenseModel rich_model() {
+    DenseModel model = small_model(2);
+    model.qkv_bias = model.out_bias = model.head_norms = true;
+    model.head_dim = 128;
+    return model;
+}
+
 void check_steps(const isa::ChipSpec& chip) {
+    check_decoder(chip, rich_model(), decode(33, 64));
+    check_decoder(chip, rich_model(), prefill(3, 100));
     for (const auto& [batch, context] : kDecode) {
         check_decoder(chip, toy_llama(), decode(batch, context));
     }

@@ -74,6 +74,12 @@ TEST_CASE("decode steps have no race and one result") {
              {std::pair{1, 1}, std::pair{3, 300}, std::pair{40, 100}, std::pair{70, 40}}) {
             check_order("decode", models::build_graph(small_model(2), decode(batch, context)), chip);
         }
+        DenseModel rich = small_model(2);
+        rich.qkv_bias = rich.out_bias = rich.head_norms = true;
+        rich.head_dim = 128;
+        for (const models::Workload& work : {decode(3, 70), prefill(1, 70)}) {
+            check_order("biases and norms of heads", models::build_graph(rich, work), chip);
+        }
         check_order(
             "decode in BF16",
             models::build_graph(small_model(2), with_formats(decode(2, 70), Format::bf16, Format::bf16, Format::bf16)),

@@ -61,6 +61,26 @@ TEST_CASE("a decode step gives the reference's bits") {
     }
 }
 
+TEST_CASE("biases and norms of heads give the reference's bits") {
+    const isa::ChipSpec toy = chip("toy");
+    for (const auto& [biases, head_norms, head_dim] :
+         {std::tuple{true, false, 64}, std::tuple{true, false, 128}, std::tuple{false, true, 64},
+          std::tuple{false, true, 128}, std::tuple{true, true, 128}}) {
+        DenseModel model = small_model(1);
+        model.hidden = model.ffn = model.vocab = 64;
+        model.qkv_bias = biases;
+        model.out_bias = biases;
+        model.head_norms = head_norms;
+        model.head_dim = head_dim;
+        for (const models::Workload& work : {decode(35, 34), prefill(2, 45)}) {
+            INFO("biases " << biases << ", norms " << head_norms << ", heads of " << head_dim << ", " << work.batch
+                           << " sequences of " << work.context);
+            const models::Graph graph = models::build_graph(model, work);
+            check_values(graph, toy, models::random_inputs(graph, 5));
+        }
+    }
+}
+
 TEST_CASE("a prefill gives the reference's bits") {
     const isa::ChipSpec toy = chip("toy");
     for (const auto& [batch, tokens] : {std::pair{1, 1}, std::pair{1, 32}, std::pair{2, 45}, std::pair{1, 200}}) {

@@ -45,7 +45,14 @@ Ports ports(const OperatorBody& body) {
     struct Visitor {
         Ports operator()(const Embedding& op) const { return {{op.ids, op.table}, op.out}; }
         Ports operator()(const RmsNorm& op) const { return {{op.in, op.weight}, op.out}; }
-        Ports operator()(const Linear& op) const { return {{op.in, op.weight}, op.out}; }
+        Ports operator()(const HeadRmsNorm& op) const { return {{op.in, op.weight}, op.out}; }
+        Ports operator()(const Linear& op) const {
+            Ports ports{{op.in, op.weight}, op.out};
+            if (op.bias != kNoTensor) {
+                ports.in.push_back(op.bias);
+            }
+            return ports;
+        }
         Ports operator()(const Rope& op) const { return {{op.in}, op.out}; }
         Ports operator()(const Attention& op) const { return {{op.q, op.k, op.v, op.k_cache, op.v_cache}, op.out}; }
         Ports operator()(const Swiglu& op) const { return {{op.gate, op.up}, op.out}; }

@@ -15,6 +15,7 @@ struct DenseModel {
     std::int64_t heads = 4, kv_heads = 2, head_dim = 64;
     std::int64_t vocab = 512;
     bool tied = false;
+    bool qkv_bias = false, out_bias = false, head_norms = false;
 
     // NOLINTNEXTLINE(google-explicit-constructor): stands for the model wherever one is wanted.
     operator models::ModelConfig() const {
@@ -23,6 +24,9 @@ struct DenseModel {
         attention.kv_heads = kv_heads;
         attention.head_dim = head_dim;
         attention.scale = 1 / std::sqrt(static_cast<double>(head_dim));
+        attention.qkv_bias = qkv_bias;
+        attention.out_bias = out_bias;
+        attention.head_norm = head_norms ? models::HeadNorm::weighted : models::HeadNorm::none;
         attention.rotary = models::RotaryConfig{};
         attention.rotary->dims = head_dim;
         models::ModelConfig config;
