@@ -215,6 +215,7 @@ std::string_view name(VectorOp op) {
         case VectorOp::fma: return "fma";
         case VectorOp::max: return "max";
         case VectorOp::min: return "min";
+        case VectorOp::keep_below: return "keep_below";
         case VectorOp::exp: return "exp";
         case VectorOp::reciprocal: return "reciprocal";
         case VectorOp::rsqrt: return "rsqrt";

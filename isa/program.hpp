@@ -101,7 +101,7 @@ struct DmaMacro {
 /// written; the time is that of a whole one. isa/number/README.md states the arithmetic.
 struct TensorMacro {
     Affine mb = 1, nb = 1, kb = 1;
-    std::int64_t last_rows = kBlockEdge;
+    Affine last_rows = kBlockEdge;
     Affine a_offset, b_offset, c_offset;
     std::int64_t a_stride_m = 0, a_stride_k = 0;
     std::int64_t b_stride_n = 0, b_stride_k = 0;
@@ -190,6 +190,7 @@ enum class VectorOp : std::uint8_t {
     fma,
     max,
     min,
+    keep_below,  ///< d = a where a < b, else -infinity
     exp,
     reciprocal,
     rsqrt,

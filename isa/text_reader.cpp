@@ -32,11 +32,12 @@ constexpr std::array kLevels{Level::tile, Level::cluster, Level::chip};
 constexpr std::array kSpaces{Space::hbm, Space::csram, Space::tsram};
 constexpr std::array kEngines{Engine::tdma, Engine::ttu, Engine::tvp, Engine::reshaper, Engine::cdma};
 constexpr std::array kKinds{ReshapeKind::pack_blocks, ReshapeKind::unpack_blocks, ReshapeKind::transpose_blocks};
-constexpr std::array kOps{VectorOp::load,     VectorOp::store,      VectorOp::load_row,      VectorOp::store_row,
-                          VectorOp::load_col, VectorOp::constant,   VectorOp::add,           VectorOp::sub,
-                          VectorOp::mul,      VectorOp::fma,        VectorOp::max,           VectorOp::min,
-                          VectorOp::exp,      VectorOp::reciprocal, VectorOp::rsqrt,         VectorOp::mask,
-                          VectorOp::row_sum,  VectorOp::row_max,    VectorOp::group_max_abs, VectorOp::block_scale};
+constexpr std::array kOps{VectorOp::load,       VectorOp::store,    VectorOp::load_row,   VectorOp::store_row,
+                          VectorOp::load_col,   VectorOp::constant, VectorOp::add,        VectorOp::sub,
+                          VectorOp::mul,        VectorOp::fma,      VectorOp::max,        VectorOp::min,
+                          VectorOp::keep_below, VectorOp::exp,      VectorOp::reciprocal, VectorOp::rsqrt,
+                          VectorOp::mask,       VectorOp::row_sum,  VectorOp::row_max,    VectorOp::group_max_abs,
+                          VectorOp::block_scale};
 constexpr std::array kRoundings{ScaleRounding::floor, ScaleRounding::ceil, ScaleRounding::even};
 
 class Reader {
@@ -426,7 +427,7 @@ private:
         in_.expect("x");
         macro.kb = affine();
         if (in_.accept("last_rows")) {
-            macro.last_rows = in_.integer("a number of rows", 1, kBlockEdge);
+            macro.last_rows = affine();
         }
         in_.expect("a");
         macro.a_offset = bracketed();

@@ -65,7 +65,7 @@ struct MacroText {
     }
     std::string operator()(const TensorMacro& macro) const {
         std::string out = fmt::format("tensor {} x {} x {}", text(macro.mb), text(macro.nb), text(macro.kb));
-        out += macro.last_rows != kBlockEdge ? fmt::format(" last_rows {}", macro.last_rows) : "";
+        out += macro.last_rows == Affine(kBlockEdge) ? "" : fmt::format(" last_rows {}", text(macro.last_rows));
         out += fmt::format(" a [{}] strides {} {} {}", text(macro.a_offset), macro.a_stride_m, macro.a_stride_k,
                            name(macro.a_format));
         out += fmt::format(" b [{}] strides {} {} {}", text(macro.b_offset), macro.b_stride_n, macro.b_stride_k,

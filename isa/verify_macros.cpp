@@ -207,9 +207,10 @@ void MacroVerifier::operator()(const TensorMacro& macro) {
     }
     tensor_formats(macro);
     const bool m = checker_.require(macro.mb, 1, kAnything, "block rows").has_value();
+    const bool last = checker_.require(macro.last_rows, 1, kBlockEdge, "rows of the last block row").has_value();
     const bool n = checker_.require(macro.nb, 1, kAnything, "block columns").has_value();
     const bool k = checker_.require(macro.kb, 1, kAnything, "k blocks").has_value();
-    if (!m || !n || !k) {
+    if (!m || !last || !n || !k) {
         return;
     }
     const std::int64_t all = limits_.bytes(Space::tsram);
@@ -224,17 +225,23 @@ void MacroVerifier::operator()(const TensorMacro& macro) {
 
 /// Nothing orders the writes of one instruction.
 void MacroVerifier::tensor_result(const TensorMacro& macro) {
-    const ResultBlocks blocks{macro.c_stride_m, macro.c_stride_n,
-                              macro.last_rows * (kAccumulatorBlockBytes / kBlockEdge),
-                              limits_.chip().tsram.output_region_bytes};
+    const auto overlaps = [capacity = limits_.chip().tsram.output_region_bytes, &macro](
+                              std::int64_t rows, std::int64_t columns, std::int64_t last_rows) {
+        const ResultBlocks blocks{macro.c_stride_m, macro.c_stride_n, last_rows * (kAccumulatorBlockBytes / kBlockEdge),
+                                  capacity};
+        return blocks.overlap(rows, columns);
+    };
     const Condition overlap{
         [=](const Scope& scope) {
             const std::optional<Interval> rows = scope.bounds(macro.mb);
             const std::optional<Interval> columns = scope.bounds(macro.nb);
-            return !rows || !columns || blocks.overlap(rows->highest, columns->highest);
+            const std::optional<Interval> last = scope.bounds(macro.last_rows);
+            return !rows || !columns || !last || overlaps(rows->highest, columns->highest, last->highest);
         },
-        [=](const Environment& env) { return blocks.overlap(macro.mb.evaluate(env), macro.nb.evaluate(env)); },
-        {macro.mb, macro.nb}};
+        [=](const Environment& env) {
+            return overlaps(macro.mb.evaluate(env), macro.nb.evaluate(env), macro.last_rows.evaluate(env));
+        },
+        {macro.mb, macro.nb, macro.last_rows}};
     checker_.refuse(overlap, fmt::format("blocks of result c overlap: its strides are {} and {}, a block has {} bytes",
                                          macro.c_stride_m, macro.c_stride_n, kAccumulatorBlockBytes));
 }
@@ -250,9 +257,6 @@ void MacroVerifier::tensor_formats(const TensorMacro& macro) {
     }
     if (macro.a_format == Format::fp16 && limits_.chip().ttu.takes_fp16 == 0) {
         checker_.note("the chip's tensor unit does not take fp16 (ttu.takes_fp16)");
-    }
-    if (macro.last_rows < 1 || macro.last_rows > kBlockEdge) {
-        checker_.note(fmt::format("{} rows of the last block row, allowed is 1..{}", macro.last_rows, kBlockEdge));
     }
 }
 

@@ -36,7 +36,8 @@ Shape shape_of(const VectorStep& step) {
         case VectorOp::sub:
         case VectorOp::mul:
         case VectorOp::max:
-        case VectorOp::min: return {2, true, false};
+        case VectorOp::min:
+        case VectorOp::keep_below: return {2, true, false};
         case VectorOp::fma: return {3, true, false};
         default: return {1, true, false};
     }

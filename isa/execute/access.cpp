@@ -50,7 +50,7 @@ std::vector<Access> dma_accesses(const DmaOperation& dma) {
 
 /// Block row `m` of A and C, and all of B.
 void tensor_row(TsramAccesses& out, const TensorMacro& macro, const TensorOperation& tensor, std::int64_t m) {
-    const std::int64_t rows = tensor.rows_of(m, macro);
+    const std::int64_t rows = tensor.rows_of(m);
     out.add_blocks(false, macro.a_format, tensor.a + m * macro.a_stride_m, rows, kBlockEdge, tensor.kb,
                    macro.a_stride_k, 1, 0);
     const std::int64_t c = tensor.c + m * macro.c_stride_m;

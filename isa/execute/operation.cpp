@@ -195,6 +195,7 @@ struct Resolver::Evaluation {
         out.mb = positive(macro.mb, "mb");
         out.nb = positive(macro.nb, "nb");
         out.kb = positive(macro.kb, "kb");
+        out.last_rows = positive(macro.last_rows, "last_rows");
         out.a = value(macro.a_offset);
         out.b = value(macro.b_offset);
         out.c = value(macro.c_offset);

@@ -64,8 +64,9 @@ struct TensorOperation {
     std::int64_t mb = 1, nb = 1, kb = 1;
     std::int64_t a = 0, b = 0, c = 0;
     std::vector<SemCount> row_signal;
-    [[nodiscard]] std::int64_t rows_of(std::int64_t block_row, const TensorMacro& macro) const {
-        return block_row + 1 == mb ? macro.last_rows : kBlockEdge;
+    std::int64_t last_rows = kBlockEdge;
+    [[nodiscard]] std::int64_t rows_of(std::int64_t block_row) const {
+        return block_row + 1 == mb ? last_rows : kBlockEdge;
     }
 };
 struct VectorOperation {

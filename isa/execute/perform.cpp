@@ -41,7 +41,7 @@ public:
         : macro_(macro), tensor_(tensor), memory_(memory), a_(static_cast<std::size_t>(tensor.kb)) {}
 
     void run(std::int64_t m) {
-        const std::int64_t rows = tensor_.rows_of(m, macro_);
+        const std::int64_t rows = tensor_.rows_of(m);
         for (std::int64_t k = 0; k < tensor_.kb; ++k) {
             load(macro_.a_format, tensor_.a + m * macro_.a_stride_m + k * macro_.a_stride_k, false,
                  a_[static_cast<std::size_t>(k)]);

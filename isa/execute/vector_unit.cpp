@@ -73,6 +73,12 @@ namespace {
 float larger(float a, float b) {
     return std::isnan(a) || std::isnan(b) ? std::numeric_limits<float>::quiet_NaN() : std::max(a, b);
 }
+float kept_below(float a, float b) {
+    if (std::isnan(a) || std::isnan(b)) {
+        return std::numeric_limits<float>::quiet_NaN();
+    }
+    return a < b ? a : -std::numeric_limits<float>::infinity();
+}
 float smaller(float a, float b) {
     return std::isnan(a) || std::isnan(b) ? std::numeric_limits<float>::quiet_NaN() : std::min(a, b);
 }
@@ -200,6 +206,7 @@ private:
             case VectorOp::mul: return binary(step, [](float a, float b) { return a * b; });
             case VectorOp::max: return binary(step, larger);
             case VectorOp::min: return binary(step, smaller);
+            case VectorOp::keep_below: return binary(step, kept_below);
             case VectorOp::fma: {
                 const Values& a = value(step.a);
                 const Values& b = value(step.b);

@@ -70,7 +70,8 @@ Program everything() {
         step.value = value;
         define(step);
     }
-    for (const VectorOp op : {VectorOp::add, VectorOp::sub, VectorOp::mul, VectorOp::max, VectorOp::min}) {
+    for (const VectorOp op :
+         {VectorOp::add, VectorOp::sub, VectorOp::mul, VectorOp::max, VectorOp::min, VectorOp::keep_below}) {
         VectorStep step;
         step.op = op;
         step.a = 0, step.b = 1;

@@ -411,6 +411,9 @@ TEST_CASE("arithmetic of values is rounded once") {
 
 TEST_CASE("a maximum or minimum does not hide a NaN") {
     const auto with_nan = [](float a, float b, float value) { return std::isnan(a) || std::isnan(b) ? kNan : value; };
+    check_operation("keep_below v0 v1", [&](float a, float b, float) {
+        return with_nan(a, b, a < b ? a : -std::numeric_limits<float>::infinity());
+    });
     check_operation("max v0 v1", [&](float a, float b, float) { return with_nan(a, b, a < b ? b : a); });
     check_operation("min v0 v1", [&](float a, float b, float) { return with_nan(a, b, b < a ? b : a); });
 }
