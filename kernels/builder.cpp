@@ -110,6 +110,10 @@ void ControlBuilder::fence(isa::QueueId queue, std::vector<SemUse> waits, std::v
     issue(queue, std::move(waits), isa::FenceMacro{}, std::move(signals), label);
 }
 
+void ControlBuilder::wait(SemUse use) {
+    block().push_back({isa::WaitStatement{std::move(use)}});
+}
+
 void ControlBuilder::set_register(int reg, const Affine& value, std::int64_t lowest, std::int64_t highest) {
     block().push_back({isa::SetRegister{static_cast<std::uint8_t>(reg), false, value, lowest, highest}});
 }

@@ -34,6 +34,8 @@ public:
                const std::string& label);
     void fence(isa::QueueId queue, std::vector<isa::SemUse> waits, std::vector<isa::SemUse> signals,
                const std::string& label);
+    /// The control processor itself waits.
+    void wait(isa::SemUse use);
     void set_register(int reg, const isa::Affine& value, std::int64_t lowest, std::int64_t highest);
     void add_register(int reg, const isa::Affine& value, std::int64_t lowest, std::int64_t highest);
     void load_index(int reg, const std::string& table, const isa::Affine& element);

@@ -10,6 +10,7 @@
 #include "kernels/decoder_nodes.hpp"
 #include "kernels/decoder_placement.hpp"
 #include "kernels/decoder_plan.hpp"
+#include "kernels/experts.hpp"
 #include "kernels/frame.hpp"
 #include "kernels/head.hpp"
 #include "kernels/norm.hpp"
@@ -120,8 +121,13 @@ private:
 
     // ---- layers ---------------------------------------------------------------------------------------------------
 
-    /// Signals of ready_x when a run's down projection is complete in this group.
-    [[nodiscard]] std::int64_t x_count(std::size_t run) const { return finished_count(product(run, kDown)); }
+    /// Signals of ready_x when a layer of a run is complete in this group.
+    [[nodiscard]] std::int64_t x_count(std::size_t run) const {
+        if (plan_.model.runs[run].shape.experts.count > 0) {
+            return combine_count(token_deal(run));
+        }
+        return finished_count(product(run, kDown));
+    }
 
     void restate_ready_x(std::int64_t from, std::int64_t to) {
         if (from != to) {
@@ -167,6 +173,10 @@ private:
         set_node(run, kNorm2Node, layer);
         emit_norm(norm2);
         load_next_norm(run, layer);
+        if (plan_.model.runs[run].shape.experts.count > 0) {
+            emit_experts_layer(run, layer);
+            return;
+        }
         set_node(run, kGateUpNode, layer);
         emit_gate_up(run, weights + place.gate_up);
         set_node(run, kDownNode, layer);
@@ -219,17 +229,17 @@ private:
         norm.width = plan_.model.hidden;
         norm.epsilon = shape.epsilon;
         norm.out = shape.activations;
-        norm.row_blocks = chunk_.row_blocks;
-        norm.rows = worked_rows();
+        const std::int64_t slot = std::min(plan_.tile.memory.in.slot_bytes, plan_.tile.memory.out.slot_bytes);
+        norm.deal = deal(chunk_.row_blocks, worked_rows(), slot / (norm.width * 2));
         norm.in_buffer = plan_.csram.x;
         norm.out_buffer = plan_.csram.norm;
         norm.weights = weights;
         norm.ready = ready;
         norm.ready_count = count;
-        norm.rows_per_unit =
-            choose_rows_per_unit(norm.width, norm.row_blocks, norm.rows, plan_.grouping.tiles_per_cluster,
-                                 std::min(plan_.tile.memory.in.slot_bytes, plan_.tile.memory.out.slot_bytes));
         return norm;
+    }
+    [[nodiscard]] RowDeal deal(std::int64_t row_blocks, std::int64_t rows, std::int64_t fit) const {
+        return {row_blocks, rows, choose_rows_per_unit(row_blocks, rows, plan_.grouping.tiles_per_cluster, fit)};
     }
     void emit_norm(const Norm& norm) {
         emit_norm_tile(emit_, norm);
@@ -343,7 +353,7 @@ private:
         out.weights = weights;
         out.a = emit_.own_csram(plan_.csram.norm);
         out.ready = cluster_sem::ready_norm;
-        out.ready_count = norm_units(norm("norm2", run, 0, 0, 0));
+        out.ready_count = row_units(norm("norm2", run, 0, 0, 0).deal);
         out.finished = {{emit_.group_sem(cluster_sem::ready_ffn), 1}};
         const std::int64_t columns = shape.ffn / kBlockEdge;
         out.epilogue = [&](const Piece& piece) {
@@ -359,6 +369,64 @@ private:
             emit_epilogue(emit_, out, piece, macro, {}, {}, copy_block_rows(store));
         };
         emit_product(out);
+    }
+
+    // ---- experts --------------------------------------------------------------------------------------------------
+
+    /// The rows that hold tokens: no expert gives anything for others.
+    [[nodiscard]] RowDeal token_deal(std::size_t run) const {
+        const TokenRows tokens = token_rows(plan_, chunk_, emit_.group);
+        if (tokens.row_blocks == 0) {
+            return {0, kBlockEdge, 1};
+        }
+        return deal(tokens.row_blocks, tokens.last_rows, combine_fit(plan_, plan_.model.runs[run].shape.experts));
+    }
+
+    [[nodiscard]] Product router(std::size_t run, const LayerIndex& layer) const {
+        Product out = product(run, kRouter);
+        out.name = "router";
+        out.weights = layer_weights(run, layer) + plan_.layers[run].router;
+        out.a = emit_.own_csram(plan_.csram.norm);
+        out.ready = cluster_sem::ready_norm;
+        out.ready_count = row_units(norm("norm2", run, 0, 0, 0).deal);
+        out.finished = {{emit_.group_sem(cluster_sem::ready_route), 1}};
+        const std::int64_t row_bytes = kBlockEdge * plan_.model.runs[run].shape.experts.count * 4;
+        out.piece_blocks = std::min(out.piece_blocks / out.shape.unit_blocks, emit_.memory.out.slot_bytes / row_bytes);
+        out.piece_blocks = std::max<std::int64_t>(1, out.piece_blocks) * out.shape.unit_blocks;
+        return out;
+    }
+
+    void emit_experts_layer(std::size_t run, const LayerIndex& layer) {
+        const LayerShape& shape = plan_.model.runs[run].shape;
+        set_node(run, kRouterNode, layer);
+        Product route = router(run, layer);
+        route.epilogue = [&](const Piece& piece) {
+            emit_gates(emit_, plan_, shape.experts, route, piece, piece_rows(piece));
+        };
+        emit_product(route);
+
+        const RoutingShape& routing = plan_.routing[run];
+        ExpertsWork work;
+        work.shape = shape;
+        work.run = run;
+        work.segment = (layer.tile * routing.sequences + sequence_.tile) * (routing.groups * routing.chunks) +
+                       (emit_.group * routing.chunks + static_cast<std::int64_t>(chunk_index_));
+        work.experts = layer_weights(run, layer) + plan_.layers[run].experts;
+        work.up = expert_product(run, kExpertUp);
+        work.down = expert_product(run, kExpertDown);
+        work.rows = token_deal(run);
+        set_node(run, kExpertsNode, layer);
+        emit_experts(emit_, plan_, work, finished_count(route));
+        set_node(run, kCombineNode, layer);
+        emit_combine(emit_, plan_, work);
+    }
+
+    [[nodiscard]] Product expert_product(std::size_t run, ProductIndex index) const {
+        Product out = product(run, index);
+        out.shape.row_blocks = 1;
+        out.tiling.m = 1;
+        out.position = 0;
+        return out;
     }
 
     // ---- q, k, v --------------------------------------------------------------------------------------------------
@@ -381,7 +449,7 @@ private:
         out.weights = weights;
         out.a = emit_.own_csram(plan_.csram.norm);
         out.ready = cluster_sem::ready_norm;
-        out.ready_count = norm_units(norm("norm1", run, 0, 0, 0));
+        out.ready_count = row_units(norm("norm1", run, 0, 0, 0).deal);
         out.finished = qkv_finished();
         const Affine base = layer_weights(run, layer);
         const QkvPlace place{cache(run, layer, false), cache(run, layer, true), base + plan_.layers[run].head_norms,
@@ -444,7 +512,7 @@ private:
         head.a = emit_.own_csram(plan_.csram.norm);
         head.valid_rows = worked_rows();
         head.ready = cluster_sem::ready_norm;
-        head.ready_count = norm_units(final_norm(0));
+        head.ready_count = row_units(final_norm(0).deal);
         emit_head(emit_, plan_, head, chunk_.logits_block);
         // Every cluster has normed its rows: the next chunk's embedding may overwrite the residual of all.
         emit_.cluster.fence(queue::kCluster, {}, {{emit_.group_sem(cluster_sem::x_read), 1}}, "residual read");
@@ -557,7 +625,9 @@ Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip) 
     out.program.regions = plan.regions;
     const models::Workload& workload = graph.workload;
     const std::int64_t tokens = workload.batch * (plan.prefill() ? workload.tokens : 1);
-    out.program.tables = {{"token_ids", tokens, 0, plan.model.vocab - 1, "uniform", 1, {}}};
+    out.program.tables = routing_tables(plan, drawn_routes(plan));
+    out.program.tables.insert(out.program.tables.begin(),
+                              {"token_ids", tokens, 0, plan.model.vocab - 1, "uniform", 1, {}});
     emit_groups(out.program, chip, plan.grouping, plan.tile.memory, graph.workload.scale_rounding,
                 [&plan](Emitter& emit) { emit_group(emit, plan); });
     out.nodes = plan_nodes(plan, chip);

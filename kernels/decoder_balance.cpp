@@ -39,14 +39,13 @@ void balance_streams(DecoderPlan& plan) {
         const LayerShape& shape = run.shape;
         std::vector<std::int64_t> load(static_cast<std::size_t>(tiles));
         std::array<std::int64_t, kProducts> unit_bytes{};
-        std::array<std::size_t, kProducts> order{};
-        for (std::size_t i = 0; i < kProducts; ++i) {
-            const ProductShape product = product_shape(plan, shape, static_cast<ProductIndex>(i), 1);
+        std::vector<ProductIndex> order = shared_products(shape);
+        for (const ProductIndex i : order) {
+            const ProductShape product = product_shape(plan, shape, i, 1);
             unit_bytes[i] = product.unit_blocks * product.k_blocks * block(product.b);
-            order[i] = i;
         }
         std::sort(order.begin(), order.end(),
-                  [&](std::size_t a, std::size_t b) { return unit_bytes[a] > unit_bytes[b]; });
+                  [&](ProductIndex a, ProductIndex b) { return unit_bytes[a] > unit_bytes[b]; });
         // Attention deals its units in turn, from the first tile on (see emit_units).
         for (std::int64_t row = 0; row < plan.chunks[0][0].tokens; row += kBlockEdge) {
             const std::int64_t units = std::min(kBlockEdge, plan.chunks[0][0].tokens - row) * shape.kv_heads;
@@ -57,8 +56,8 @@ void balance_streams(DecoderPlan& plan) {
             }
         }
         std::array<std::int64_t, kProducts>& wide_from = plan.wide_from.emplace_back();
-        for (const std::size_t i : order) {
-            const Split split{product_shape(plan, shape, static_cast<ProductIndex>(i), 1).units, tiles};
+        for (const ProductIndex i : order) {
+            const Split split{product_shape(plan, shape, i, 1).units, tiles};
             wide_from[i] = least_loaded(load, split.remainder());
             for (std::int64_t k = 0; k < split.remainder(); ++k) {
                 load[static_cast<std::size_t>((wide_from[i] + k) % tiles)] += unit_bytes[i];

@@ -21,7 +21,7 @@ struct LayerNodeInfo {
     const char* kind;
 };
 /// By LayerNode.
-constexpr std::array<LayerNodeInfo, kDownNode + 1> kLayerNodeInfos{{
+constexpr std::array<LayerNodeInfo, kCombineNode + 1> kLayerNodeInfos{{
     {"input_norm", "norm"},
     {"qkv", "gemm"},
     {"attention", "attention"},
@@ -29,6 +29,9 @@ constexpr std::array<LayerNodeInfo, kDownNode + 1> kLayerNodeInfos{{
     {"post_attention_norm", "norm"},
     {"gate_up", "gemm"},
     {"down", "gemm"},
+    {"router", "gemm"},
+    {"experts", "grouped_gemm"},
+    {"combine", "elementwise"},
 }};
 
 /// Vector work of a layer's node in issue slots: elements times slots of the programs that the kernels run.
@@ -61,6 +64,13 @@ double vector_slots(const DecoderPlan& plan, const LayerShape& shape, LayerNode 
         }
         case kONode:
         case kDownNode: return rows * hidden * slots(residual_program(node == kONode && shape.o_bias));
+        case kRouterNode:
+            return rows * static_cast<double>(shape.experts.count) * slots(route_program(shape.experts.chosen));
+        case kExpertsNode:
+            return rows * static_cast<double>(shape.experts.chosen) *
+                   (static_cast<double>(shape.experts.width) * slots(swiglu_program(shape.activations)) +
+                    hidden * slots(gated_program()));
+        case kCombineNode: return rows * hidden * slots(combine_program(shape.experts.chosen));
         case kGateUpNode: return rows * static_cast<double>(shape.ffn) * slots(swiglu_program(shape.activations));
     }
     return 0;

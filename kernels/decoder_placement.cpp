@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "isa/errors.hpp"
@@ -63,6 +64,14 @@ public:
         logits(head.out);
         out_.constants.push_back({plan_.zeros, [] { return zeros(block(Format::bf16)); }});
         rotary();
+        if (std::any_of(plan_.routing.begin(), plan_.routing.end(),
+                        [](const RoutingShape& routing) { return routing.experts > 0; })) {
+            out_.routing = [plan = plan_](const models::Graph& graph, const models::Values& inputs) {
+                DecoderPlan own = plan;
+                own.graph = &graph;
+                return routing_tables(own, computed_routes(own, inputs));
+            };
+        }
         out_.attention_chunk = plan_.attention.chunk_blocks * kBlockEdge;
         return std::move(out_);
     }
@@ -145,13 +154,42 @@ private:
         biases(body<Linear>(prefix + "o_proj"), base + place.o_bias, [](std::int64_t c) { return c; });
         const auto natural = [](std::int64_t r) { return std::pair{r, std::int64_t{0}}; };
         product("o_proj", kO, place.o, natural);
-        product("gate_proj", kGateUp, place.gate_up, natural);
-        product("up_proj", kGateUp, place.gate_up, [](std::int64_t r) { return std::pair{r, std::int64_t{1}}; });
-        product("down_proj", kDown, place.down, natural);
+        const auto second = [](std::int64_t r) { return std::pair{r, std::int64_t{1}}; };
+        if (shape.experts.count > 0) {
+            product("router", kRouter, place.router, [](std::int64_t r) { return std::pair{std::int64_t{0}, r}; });
+            const auto& experts = body<models::Experts>(prefix + "experts");
+            expert_weights(run, experts.gate, kExpertUp, base + place.experts, natural);
+            expert_weights(run, experts.up, kExpertUp, base + place.experts, second);
+            expert_weights(run, experts.down, kExpertDown, base + place.experts + expert_up_bytes(plan_, shape),
+                           natural);
+        } else {
+            product("gate_proj", kGateUp, place.gate_up, natural);
+            product("up_proj", kGateUp, place.gate_up, second);
+            product("down_proj", kDown, place.down, natural);
+        }
 
         const auto& attention = body<models::Attention>(prefix + "attention");
         cache(attention.k_cache, place.k_cache + layer * place.cache_stride, true);
         cache(attention.v_cache, place.v_cache + layer * place.cache_stride, false);
+    }
+
+    /// The matrices of all experts, one behind another in the tensor; `base`: where the first one's lie.
+    template <class UnitOf>
+    void expert_weights(std::size_t run, TensorIndex index, ProductIndex which, std::int64_t base,
+                        const UnitOf& unit_of) {
+        const LayerShape& layer = plan_.model.runs[run].shape;
+        const ProductShape shape = product_shape(plan_, layer, which, plan_.most_row_blocks);
+        const Tiling& tiling = plan_.tilings[run][which];
+        const std::int64_t rows = tensor(index).rows / layer.experts.count;
+        for (std::int64_t expert = 0; expert < layer.experts.count; ++expert) {
+            const std::int64_t at = base + expert * expert_bytes(plan_, layer);
+            out_.inputs.push_back({index, expert * rows, rows, shape.b,
+                                   [=](std::int64_t r, std::int64_t c) {
+                                       const auto [unit, block_of_unit] = unit_of(r);
+                                       return at + weight_offset(shape, tiling, unit, block_of_unit, c);
+                                   },
+                                   0});
+        }
     }
 
     void cache(TensorIndex index, std::int64_t base, bool rotated) {

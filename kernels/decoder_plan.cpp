@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "isa/errors.hpp"
@@ -49,6 +50,8 @@ void check_shape(const DecoderModel& model) {
              fmt::format("{} query heads per KV head; the attention kernel takes at most 32",
                          shape.q_heads / shape.kv_heads));
         need(shape.ffn % kBlockEdge == 0, "intermediate_size", fmt::format("{} is not a multiple of 32", shape.ffn));
+        need(shape.experts.width % kBlockEdge == 0, "moe_intermediate_size",
+             fmt::format("{} is not a multiple of 32", shape.experts.width));
         need(shape.qkv_bias == model.runs[0].shape.qkv_bias && shape.o_bias == model.runs[0].shape.o_bias &&
                  shape.head_norms == model.runs[0].shape.head_norms,
              "layers", "all layers must have the same biases and norms of heads");
@@ -58,12 +61,28 @@ void check_shape(const DecoderModel& model) {
     }
 }
 
+/// CSRAM bytes of 32 rows, of any layer at most.
+std::int64_t gates_bytes(const DecoderModel& model) {
+    std::int64_t most = 0;
+    for (const LayerRun& run : model.runs) {
+        most = std::max(most, kBlockEdge * run.shape.experts.count * 4);
+    }
+    return most;
+}
+std::int64_t results_bytes(const DecoderModel& model) {
+    std::int64_t most = 0;
+    for (const LayerRun& run : model.runs) {
+        most = std::max(most, kBlockEdge * run.shape.experts.chosen * model.hidden * 2);
+    }
+    return most;
+}
+
 std::int64_t csram_bytes_per_row_block(const DecoderPlan& plan) {
     const LayerShape& shape = widest(plan.model);
     const std::int64_t act = block(shape.activations);
     const std::int64_t heads = shape.q_heads * shape.head_dim / kBlockEdge;
     return plan.hidden_blocks() * (block(Format::bf16) + act) + heads * (block(shape.kv) + act) +
-           shape.ffn / kBlockEdge * act;
+           shape.ffn / kBlockEdge * act + gates_bytes(plan.model) + results_bytes(plan.model);
 }
 
 std::int64_t last_rows_bytes(const DecoderPlan& plan) {
@@ -160,6 +179,19 @@ StagingNeeds staging_needs(const DecoderPlan& plan, const isa::ChipSpec& chip) {
          rotary_row_bytes(shape.head_dim) + qkv_vector_bytes(shape, ceil_div(piece, 2 * qkv_unit_pairs(shape)))});
     needs.out_bytes = std::max({piece * block(Format::bf16), queries * block(shape.activations), norm_in,
                                 2 * qkv_unit_pairs(shape) * block(shape.kv)});
+    for (const LayerRun& run : plan.model.runs) {
+        const ExpertsShape& experts = run.shape.experts;
+        if (experts.count == 0) {
+            continue;
+        }
+        // Where results are combined, a row of every chosen expert with its residual, in; a piece of gates out.
+        const std::int64_t act = block(run.shape.activations);
+        needs.in_bytes = std::max(needs.in_bytes, (experts.chosen + 1) * plan.model.hidden * 2);
+        needs.out_bytes = std::max(needs.out_bytes, kBlockEdge * experts.count * 4);
+        needs.expert_rows_bytes = std::max(needs.expert_rows_bytes, expert_rows_bytes(plan, run.shape));
+        needs.expert_hidden_bytes = std::max(needs.expert_hidden_bytes, experts.width / kBlockEdge * act);
+        needs.expert_results_bytes = piece * block(Format::bf16);
+    }
     needs.factor_rows = shape.head_norms ? piece * kBlockEdge : 0;
     needs.probability_bytes = plan.attention.query_blocks() * plan.attention.chunk_blocks * block(shape.kv);
     needs.attention_rows = plan.attention.query_blocks() * kBlockEdge;
@@ -169,12 +201,22 @@ StagingNeeds staging_needs(const DecoderPlan& plan, const isa::ChipSpec& chip) {
     return needs;
 }
 
+/// Of an even choice of experts: of every `32 rows of an expert` one unit.
+double expert_units_per_tile(const DecoderPlan& plan, const ExpertsShape& experts) {
+    const auto pairs = static_cast<double>(plan.most_row_blocks * kBlockEdge * experts.chosen);
+    const auto count = static_cast<double>(experts.count);
+    const double hit = count * (1 - std::pow(1 - 1 / count, pairs));
+    const double units = std::max(hit, pairs / static_cast<double>(kBlockEdge));
+    return std::ceil(units / static_cast<double>(plan.grouping.tiles_per_group()));
+}
+
 void plan_products(DecoderPlan& plan, const isa::ChipSpec& chip, const StagingNeeds& needs) {
     std::vector<ProductShape> products;
     for (const LayerRun& run : plan.model.runs) {
-        for (int product = 0; product < kProducts; ++product) {
-            products.push_back(
-                product_shape(plan, run.shape, static_cast<ProductIndex>(product), plan.most_row_blocks));
+        for (const std::vector<ProductIndex>& some : {shared_products(run.shape), expert_products(run.shape)}) {
+            for (const ProductIndex product : some) {
+                products.push_back(product_shape(plan, run.shape, product, plan.most_row_blocks));
+            }
         }
     }
     plan.head_shape = ProductShape{plan.most_row_blocks,
@@ -196,12 +238,17 @@ void plan_products(DecoderPlan& plan, const isa::ChipSpec& chip, const StagingNe
     const auto passes = static_cast<double>(plan.chunks[0].size()) *
                         static_cast<double>(plan.prefill() ? plan.graph->workload.batch : 1);
     plan.cycles = plan.tile.tilings.back().cycles * (plan.prefill() ? 1.0 : passes);
-    for (std::size_t run = 0; run < plan.model.runs.size(); ++run) {
+    std::size_t next = 0;
+    for (const LayerRun& run : plan.model.runs) {
         std::array<Tiling, kProducts> tilings;
-        for (std::size_t product = 0; product < kProducts; ++product) {
-            tilings[product] = plan.tile.tilings[run * kProducts + product];
-            plan.cycles += tilings[product].cycles * static_cast<double>(plan.model.runs[run].count) * passes;
-        }
+        const auto take = [&](const std::vector<ProductIndex>& some, double times) {
+            for (const ProductIndex product : some) {
+                tilings[product] = plan.tile.tilings[next++];
+                plan.cycles += tilings[product].cycles * static_cast<double>(run.count) * passes * times;
+            }
+        };
+        take(shared_products(run.shape), 1);
+        take(expert_products(run.shape), expert_units_per_tile(plan, run.shape.experts));
         plan.tilings.push_back(tilings);
     }
     plan.head_tiling = plan.tile.tilings.back();
@@ -282,6 +329,10 @@ void place_hbm(DecoderPlan& plan, const isa::ChipSpec& chip) {
         place.o = inside(plan.hidden_blocks() * heads * weight);
         place.gate_up = inside(shape.ffn / kBlockEdge * 2 * plan.hidden_blocks() * weight);
         place.down = inside(plan.hidden_blocks() * shape.ffn / kBlockEdge * weight);
+        if (shape.experts.count > 0) {
+            place.router = inside(ceil_div(shape.experts.count, kBlockEdge) * plan.hidden_blocks() * weight);
+            place.experts = inside(shape.experts.count * expert_bytes(plan, shape));
+        }
         place.stride = next;
         const std::string name = fmt::format("layers {}..{}", run.first_layer, run.first_layer + run.count - 1);
         place.base = input(name + " weights", next * run.count);
@@ -312,6 +363,8 @@ void place_csram(DecoderPlan& plan, const isa::ChipSpec& chip) {
     plan.csram.q = csram.take("queries", rows * heads * block(shape.kv));
     plan.csram.attention = csram.take("attention out", rows * heads * act);
     plan.csram.ffn = csram.take("ffn", rows * shape.ffn / kBlockEdge * act);
+    plan.csram.gates = csram.take("gates of experts", rows * gates_bytes(plan.model));
+    plan.csram.results = csram.take("results of experts", rows * results_bytes(plan.model));
     plan.csram.last = csram.take("last rows", last_rows_bytes(plan));
     plan.regions.insert(plan.regions.end(), csram.regions().begin(), csram.regions().end());
     plan.regions.insert(plan.regions.end(), plan.tile.regions.begin(), plan.tile.regions.end());
@@ -369,6 +422,46 @@ std::int64_t qkv_piece_blocks(const DecoderPlan& plan, const LayerShape& shape, 
     return std::min(blocks, std::max<std::int64_t>(1, rows) * unit);
 }
 
+std::vector<ProductIndex> shared_products(const LayerShape& shape) {
+    if (shape.experts.count > 0) {
+        return {kQkv, kO, kRouter};
+    }
+    return {kQkv, kO, kGateUp, kDown};
+}
+
+std::vector<ProductIndex> expert_products(const LayerShape& shape) {
+    if (shape.experts.count > 0) {
+        return {kExpertUp, kExpertDown};
+    }
+    return {};
+}
+
+std::int64_t expert_up_bytes(const DecoderPlan& plan, const LayerShape& shape) {
+    return 2 * shape.experts.width / kBlockEdge * plan.hidden_blocks() * block(shape.weights);
+}
+
+std::int64_t expert_rows_bytes(const DecoderPlan& plan, const LayerShape& shape) {
+    return plan.hidden_blocks() * block(shape.activations) + kBlockEdge * 4;
+}
+
+std::int64_t expert_bytes(const DecoderPlan& plan, const LayerShape& shape) {
+    return expert_up_bytes(plan, shape) / 2 * 3;
+}
+
+namespace {
+
+/// A block row of tokens of one expert, on one tile.
+ProductShape expert_product(ProductShape base, std::int64_t units, std::int64_t k_blocks) {
+    base.row_blocks = 1;
+    base.units = units;
+    base.k_blocks = k_blocks;
+    base.tiles = 1;
+    base.a_local = true;
+    return base;
+}
+
+}  // namespace
+
 ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, ProductIndex product,
                            std::int64_t row_blocks) {
     ProductShape out{row_blocks, 1, 1, 1, shape.activations, shape.weights, plan.grouping.tiles_per_group(), false};
@@ -392,6 +485,16 @@ ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, Pro
             out.units = hidden;
             out.k_blocks = shape.ffn / kBlockEdge;
             break;
+        case kRouter:
+            // Whoever has a token's scores finds the largest ones.
+            out.unit_blocks = ceil_div(shape.experts.count, kBlockEdge);
+            out.k_blocks = hidden;
+            break;
+        case kExpertUp:
+            out = expert_product(out, shape.experts.width / kBlockEdge, hidden);
+            out.unit_blocks = 2;
+            break;
+        case kExpertDown: out = expert_product(out, hidden, shape.experts.width / kBlockEdge); break;
         case kProducts: SLUICE_CHECK(false, "not a product");
     }
     return out;
@@ -412,6 +515,9 @@ DecoderPlan plan_decoder(const models::Graph& graph, const isa::ChipSpec& chip) 
                          fmt::format("{}: too small for the activations of any division of the clusters; "
                                      "prefill needs room for a whole attention step of rows",
                                      chip.csram.bytes));
+    }
+    for (std::size_t run = 0; run < model.runs.size(); ++run) {
+        best->routing.push_back(routing_shape(*best, run));
     }
     place_hbm(*best, chip);
     place_csram(*best, chip);

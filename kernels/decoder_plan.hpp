@@ -6,6 +6,7 @@
 
 #include "kernels/attention.hpp"
 #include "kernels/fusion.hpp"
+#include "kernels/routing_tables.hpp"
 #include "kernels/tile_memory.hpp"
 
 namespace sluice::kernels {
@@ -24,16 +25,22 @@ struct LayerPlace {
     std::int64_t base = 0;
     std::int64_t norm1 = 0, norm2 = 0, qkv = 0, o = 0, gate_up = 0, down = 0;
     std::int64_t head_norms = 0, qkv_bias = 0, o_bias = 0;
+    std::int64_t router = 0, experts = 0;  ///< experts: expert_bytes() each, gate and up, then down
     std::int64_t stride = 0;
     std::int64_t k_cache = 0, v_cache = 0;  ///< absolute, of the run's first layer
     std::int64_t cache_stride = 0;          ///< per layer
 };
 
-/// Products of a layer, in the order of LayerTilings.
-enum ProductIndex : std::uint8_t { kQkv, kO, kGateUp, kDown, kProducts };
+/// Products of a layer; of an expert those of one unit of its tokens.
+enum ProductIndex : std::uint8_t { kQkv, kO, kGateUp, kDown, kRouter, kExpertUp, kExpertDown, kProducts };
+/// Those that the tiles of a group do together, and those of experts, if it has any.
+[[nodiscard]] std::vector<ProductIndex> shared_products(const LayerShape& shape);
+[[nodiscard]] std::vector<ProductIndex> expert_products(const LayerShape& shape);
 
 struct CsramPlace {
     std::int64_t x = 0, norm = 0, q = 0, attention = 0, ffn = 0, last = 0;
+    std::int64_t gates = 0;    ///< [row][expert] FP32
+    std::int64_t results = 0;  ///< [row][chosen expert] rows of BF16
 };
 
 struct DecoderPlan {
@@ -52,8 +59,9 @@ struct DecoderPlan {
     double cycles = 0;  ///< estimate
 
     std::int64_t embedding = 0, final_norm = 0, head = 0, rope = 0, logits = 0;  ///< HBM
-    std::int64_t zeros = 0;          ///< a block of zeros, for rows without a token
-    std::vector<LayerPlace> layers;  ///< by run
+    std::int64_t zeros = 0;             ///< a block of zeros, for rows without a token
+    std::vector<LayerPlace> layers;     ///< by run
+    std::vector<RoutingShape> routing;  ///< by run
     CsramPlace csram;
     std::vector<isa::Region> regions;
 
@@ -86,6 +94,12 @@ struct TokenRows {
 /// piece_blocks() of the q, k, v product: few enough rows that what they need fits the staging slot.
 [[nodiscard]] std::int64_t qkv_piece_blocks(const DecoderPlan& plan, const LayerShape& shape,
                                             const isa::ChipSpec& chip);
+
+/// TSRAM bytes of the rows of one unit of an expert and their gates.
+[[nodiscard]] std::int64_t expert_rows_bytes(const DecoderPlan& plan, const LayerShape& shape);
+/// HBM bytes of one expert's weights, and of its gate and up matrices, which come first.
+[[nodiscard]] std::int64_t expert_bytes(const DecoderPlan& plan, const LayerShape& shape);
+[[nodiscard]] std::int64_t expert_up_bytes(const DecoderPlan& plan, const LayerShape& shape);
 
 [[nodiscard]] ProductShape product_shape(const DecoderPlan& plan, const LayerShape& shape, ProductIndex product,
                                          std::int64_t row_blocks);

@@ -29,6 +29,7 @@ struct TileMemory {
     Ring probabilities;  ///< attention
     std::int64_t norm_weights = 0;
     std::int64_t head_factor = 0;
+    Buffer expert_rows, expert_hidden, expert_results;
     std::int64_t row_maximum = 0, row_sum = 0, row_rescale = 0;
 };
 

@@ -63,6 +63,11 @@ std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMem
     std::vector<SemInit> all{tile(tile_sem::b_free, memory.stream.slots), tile(tile_sem::in_free, memory.in.slots),
                              tile(tile_sem::out_free, memory.out.slots), tile(tile_sem::s_free, 2),
                              tile(tile_sem::norm_free, 1)};
+    if (memory.expert_rows.bytes > 0) {
+        all.push_back(tile(tile_sem::expert_rows_free, 1));
+        all.push_back(tile(tile_sem::expert_hidden_free, 1));
+        all.push_back(tile(tile_sem::expert_results_free, 1));
+    }
     for (std::int64_t slot = 0; slot < memory.activation.slots; ++slot) {
         const auto index = static_cast<std::uint16_t>(cluster_sem::a_free + slot);
         all.push_back({{0, Level::cluster, 0, index}, chip.soc.clusters, chip.soc.tiles_per_cluster});

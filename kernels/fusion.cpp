@@ -36,6 +36,11 @@ public:
         }
         return std::get<T>(graph_.operators[next_++].body);
     }
+    /// Whether the next operator is a router.
+    [[nodiscard]] bool linear_before_route() const {
+        return at<models::Linear>() && next_ + 1 < graph_.operators.size() &&
+               std::holds_alternative<models::Route>(graph_.operators[next_ + 1].body);
+    }
     [[nodiscard]] const Tensor& tensor(models::TensorIndex index) const {
         return graph_.tensors.at(static_cast<std::size_t>(index));
     }
@@ -64,7 +69,11 @@ public:
         const auto& norm2 = at_.take<models::RmsNorm>("the second norm");
         at_.expect(norm2.epsilon == norm1.epsilon, "both norms of a layer must share epsilon");
         end_part(kNorm2Node);
-        take_mlp(norm2.out);
+        if (at_.linear_before_route()) {
+            take_experts(norm2.out);
+        } else {
+            take_mlp(norm2.out);
+        }
         run_.operators = at_.position() - first_;
         for (const models::Linear* linear : linears_) {
             at_.expect(at_.tensor(linear->weight).format == run_.shape.weights &&
@@ -141,6 +150,27 @@ private:
         at_.expect(!has_bias(gate) && !has_bias(up) && !has_bias(down), "no biases in a feed-forward part");
         end_part(kDownNode);
         run_.shape.ffn = at_.tensor(gate.weight).rows;
+    }
+
+    void take_experts(models::TensorIndex in) {
+        const auto& router = linear("the router");
+        const auto& route = at_.take<models::Route>("the choice of experts");
+        at_.expect(router.in == in && route.scores == router.out && !has_bias(router),
+                   "the router must read the second norm, without a bias");
+        end_part(kRouterNode);
+        const auto& experts = at_.take<models::Experts>("experts");
+        at_.expect(experts.in == in && experts.experts == route.experts && experts.gates == route.gates,
+                   "experts must read the second norm and the choice");
+        for (const models::TensorIndex weight : {experts.gate, experts.up, experts.down}) {
+            at_.expect(
+                at_.tensor(weight).format == run_.shape.weights && experts.operand_format == run_.shape.activations,
+                "experts must share weight and operand formats with the other projections");
+        }
+        end_part(kExpertsNode);
+        const auto& add = at_.take<models::Add>("the second residual");
+        at_.expect(add.a == experts.out || add.b == experts.out, "the residual must add the experts");
+        end_part(kCombineNode);
+        run_.shape.experts = {experts.count, experts.chosen, experts.width};
     }
 
     Cursor& at_;

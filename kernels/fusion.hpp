@@ -10,12 +10,19 @@
 
 namespace sluice::kernels {
 
+/// Experts of a layer; none if `count` is 0.
+struct ExpertsShape {
+    std::int64_t count = 0, chosen = 0, width = 0;
+    friend bool operator==(const ExpertsShape&, const ExpertsShape&) = default;
+};
+
 /// One decoder layer: norm, q/k/v (+ biases, norms of heads) + rope + cache append, attention, o (+ bias) + residual,
-/// norm, gate/up + SwiGLU, down + residual.
+/// norm, gate/up + SwiGLU, down + residual; or, for the last two, router + choice, experts, their sum + residual.
 struct LayerShape {
     std::int64_t hidden = 0;
     std::int64_t q_heads = 0, kv_heads = 0, head_dim = 0;
-    std::int64_t ffn = 0;
+    std::int64_t ffn = 0;  ///< 0: experts
+    ExpertsShape experts;
     double epsilon = 0;
     bool qkv_bias = false, o_bias = false;
     bool head_norms = false;  ///< of q and k, with weights, before RoPE
@@ -35,6 +42,9 @@ enum LayerNode : std::uint8_t {
     kNorm2Node,
     kGateUpNode,
     kDownNode,
+    kRouterNode,
+    kExpertsNode,
+    kCombineNode,
 };
 
 /// The operators that one plan node fuses.

@@ -28,6 +28,10 @@ void Ring::check_fits(std::int64_t bytes, const std::string& what) const {
     SLUICE_CHECK(bytes <= slot_bytes, fmt::format("{} takes {} bytes of a slot of {}", what, bytes, slot_bytes));
 }
 
+void Buffer::check_fits(std::int64_t wanted, const std::string& what) const {
+    SLUICE_CHECK(wanted <= bytes, fmt::format("{} takes {} bytes of a buffer of {}", what, wanted, bytes));
+}
+
 Allocator::Allocator(isa::Space space, std::int64_t units, Bytes capacity, Bytes base)
     : space_(space), units_(units), capacity_(capacity), next_(base) {}
 

@@ -35,6 +35,13 @@ enum : std::uint8_t {
     p_full,
     pv_done,     // attention: scores, probabilities, products
     panel_full,  // a piece of this tile's weights has come to CSRAM
+    routed,      // the cluster's word that tokens have chosen their experts
+    expert_rows_free,
+    expert_rows_full,  // experts: their tokens' rows, what is between their products, their results
+    expert_hidden_free,
+    expert_hidden_full,
+    expert_results_free,
+    expert_results_full,
     count
 };
 }  // namespace tile_sem
@@ -50,6 +57,8 @@ enum : std::uint8_t {
     ready_attention,
     ready_ffn,
     ready_last,
+    ready_route,
+    ready_experts,
     x_read,
     panel_free,  // the panel in CSRAM has been read for the last time
     done,
@@ -81,7 +90,13 @@ enum : int {
     token = 7,
     last_row = 8,
     last_row_block = 9,
-    last_row_left = 10
+    last_row_left = 10,
+    // Experts: a unit's expert, rows and first pair; a row's place in the chunk and the place of its result.
+    expert = 11,
+    unit_rows = 12,
+    unit_first = 13,
+    row_in_block = 14,
+    result = 15
 };
 }
 
@@ -105,6 +120,14 @@ struct Ring {
     void check_fits(std::int64_t bytes, const std::string& what) const;
     /// Byte `within` of slot (cursor + ahead).
     [[nodiscard]] isa::Affine at(std::int64_t within = 0, std::int64_t ahead = 0) const;
+};
+
+/// A buffer of one slot, in which an address may move with an index.
+struct Buffer {
+    std::int64_t base = 0;
+    std::int64_t bytes = 0;
+
+    void check_fits(std::int64_t wanted, const std::string& what) const;
 };
 
 /// Division of `units` equal units over `tiles` tiles: the first `units % tiles` take one more.

@@ -98,7 +98,7 @@ TilingCost tiling_cost(const ProductShape& shape, const Tiling& tiling, const is
     const double b_bytes = as_double(shape.k_blocks * n_blocks * m_steps) * static_cast<double>(block_bytes(shape.b));
     const double a_bytes =
         as_double(shape.k_blocks * shape.row_blocks * tiling.n_chunks) * static_cast<double>(block_bytes(shape.a));
-    const double ingress = (a_bytes + b_bytes) / as_double(chip.noc.tile_port_bytes_per_cycle);
+    const double ingress = ((shape.a_local ? 0.0 : a_bytes) + b_bytes) / as_double(chip.noc.tile_port_bytes_per_cycle);
     // Every tile streams its own B from HBM; A is read once per cluster.
     const double group_share =
         isa::hbm_bytes_per_cycle(chip) * as_double(shape.tiles) / as_double(isa::tile_count(chip));
@@ -138,8 +138,9 @@ Tiling choose_tiling(const ProductShape& shape, const TilingLimits& limits, cons
         for (std::int64_t n_chunks = fewest; n_chunks <= split.most();
              n_chunks = n_chunks == split.most() ? n_chunks + 1 : std::min(n_chunks + 1 + n_chunks / 8, split.most())) {
             const std::int64_t chunk_blocks = ceil_div(split.most(), n_chunks) * shape.unit_blocks;
-            const std::int64_t k_step = std::min(
-                {shape.k_blocks, limits.a_slot_bytes / (m * a_block), limits.b_slot_bytes / (chunk_blocks * b_block)});
+            const std::int64_t a_steps = shape.a_local ? shape.k_blocks : limits.a_slot_bytes / (m * a_block);
+            const std::int64_t k_step =
+                std::min({shape.k_blocks, a_steps, limits.b_slot_bytes / (chunk_blocks * b_block)});
             if (k_step < 1) {
                 continue;
             }

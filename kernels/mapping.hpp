@@ -22,6 +22,7 @@ struct ProductShape {
     std::int64_t tiles = 1;
     bool a_from_hbm = false;
     std::int64_t panel_bytes = 0;  ///< CSRAM for a panel of B that several row steps read; 0: B always streams from HBM
+    bool a_local = false;          ///< A lies as a whole in each tile's TSRAM
 };
 
 /// Rows in steps of m row blocks; the tile's units in n_chunks nearly equal chunks; k in nearly equal steps of at most

@@ -2,7 +2,7 @@
 #pragma once
 // RMSNorm of BF16 rows in CSRAM into the operand format of the next product. Rows are dealt to the tiles of each
 // cluster, `rows_per_unit` at a time; every cluster of a group does all rows of the group for itself.
-#include "kernels/emitter.hpp"
+#include "kernels/rows.hpp"
 
 namespace sluice::kernels {
 
@@ -11,20 +11,12 @@ struct Norm {
     std::int64_t width = 0;  ///< columns, a multiple of 32
     double epsilon = 0;
     isa::Format out = isa::Format::mxfp8;
-    std::int64_t row_blocks = 1;
-    std::int64_t rows = 32;                      ///< valid rows of the last row block
-    std::int64_t rows_per_unit = 1;              ///< divides 32
+    RowDeal deal;
     std::int64_t in_buffer = 0, out_buffer = 0;  ///< CSRAM, blocked
     isa::Affine weights;                         ///< HBM offset of `width` BF16 values
     int ready = 0;                               ///< cluster semaphore of the input, and its count
     isa::Affine ready_count;
 };
-
-/// Rows that a tile norms at a time: few enough that all tiles work, and that they fit `slot_bytes`.
-[[nodiscard]] std::int64_t choose_rows_per_unit(std::int64_t width, std::int64_t row_blocks, std::int64_t rows,
-                                                std::int64_t tiles, std::int64_t slot_bytes);
-/// Signals of ready_norm that one cluster's tiles send.
-[[nodiscard]] std::int64_t norm_units(const Norm& norm);
 
 /// Loads the weights of a norm into the tiles that will have rows of it, once the norm before it is done: ahead of its
 /// input, for they come from HBM, behind all that streams. Each is followed by its norm.

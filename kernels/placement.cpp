@@ -163,10 +163,16 @@ const Matrix& given(const models::Graph& graph, const models::Values& values, mo
     return found->second;
 }
 
-void set_tokens(const Matrix& ids, const std::string& where, isa::Program& program) {
+isa::IndexTable& find_table(isa::Program& program, const std::string& name) {
     const auto table = std::find_if(program.tables.begin(), program.tables.end(),
-                                    [](const isa::IndexTable& entry) { return entry.name == "token_ids"; });
-    SLUICE_CHECK(table != program.tables.end() && table->count == ids.rows, "a decoder has a table of its tokens");
+                                    [&name](const isa::IndexTable& entry) { return entry.name == name; });
+    SLUICE_CHECK(table != program.tables.end(), "a program has no table " + name);
+    return *table;
+}
+
+void set_tokens(const Matrix& ids, const std::string& where, isa::Program& program) {
+    isa::IndexTable* table = &find_table(program, "token_ids");
+    SLUICE_CHECK(table->count == ids.rows, "a decoder has a table of its tokens");
     table->values.clear();
     for (const float id : ids.values) {
         const bool whole = std::floor(id) == id;
@@ -188,6 +194,11 @@ void write_inputs(const Placement& placement, const models::Graph& graph, const 
     }
     for (const ConstantPlace& constant : placement.constants) {
         hbm.write(static_cast<std::uint64_t>(constant.offset), constant.bytes());
+    }
+    if (placement.routing) {
+        for (isa::IndexTable& table : placement.routing(graph, values)) {
+            find_table(program, table.name).values = std::move(table.values);
+        }
     }
     if (placement.token_ids >= 0) {
         set_tokens(given(graph, values, placement.token_ids), tensor(graph, placement.token_ids).name, program);

@@ -34,6 +34,8 @@ struct ConstantPlace {
 struct Placement {
     std::vector<MatrixPlace> inputs, outputs;
     std::vector<ConstantPlace> constants;
+    /// The program's tables of which experts tokens choose, for given inputs; none: no experts.
+    std::function<std::vector<isa::IndexTable>(const models::Graph&, const models::Values&)> routing = nullptr;
     models::TensorIndex token_ids = -1;              ///< given to the program's index table "token_ids"
     std::int64_t attention_chunk = isa::kBlockEdge;  ///< positions of one step of the online softmax
 };

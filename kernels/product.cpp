@@ -100,14 +100,16 @@ private:
             if (first) {
                 first_step(m, n, k, last, iteration);
             } else {
-                TensorMacro step = macro(m, n, k, 0, true);
+                TensorMacro step = macro(m, n, k, 0, k_offset, true);
                 if (last) {
                     step.row_signal = SemUse{own_tile_sem(tile_sem::acc_done), 1};
                 }
                 tile_.issue(queue::kTensor, operand_waits(), step, operand_signals(), "multiply");
             }
             emit_.advance(tile_, reg::stream);
-            emit_.advance(tile_, reg::activation);
+            if (!product_.local) {
+                emit_.advance(tile_, reg::activation);
+            }
         });
         for_row_groups(m, [&](std::int64_t at, std::int64_t rows) {
             for_pieces(rows, width, [&](std::int64_t done, std::int64_t units) {
@@ -183,7 +185,7 @@ private:
         });
         for (std::int64_t at = 0; at < m; at += part_rows) {
             const std::int64_t rows = std::min(part_rows, m - at);
-            TensorMacro part = macro(rows, n, k, at, false);
+            TensorMacro part = macro(rows, n, k, at, 0, false);
             if (last) {
                 part.row_signal = SemUse{own_tile_sem(tile_sem::acc_done), 1};
             }
@@ -230,32 +232,40 @@ private:
         }
     }
 
+    /// Rows from `row` on of the row step, times k blocks from `k_offset` on.
     [[nodiscard]] TensorMacro macro(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t row,
-                                    bool accumulate) const {
+                                    const Affine& k_offset, bool accumulate) const {
         TensorMacro out;
         out.mb = m;
         out.nb = n;
         out.kb = k;
         out.a_stride_k = block(product_.shape.a);
-        out.a_stride_m = k * out.a_stride_k;
+        out.a_stride_m = (product_.local ? product_.shape.k_blocks : k) * out.a_stride_k;
         out.b_stride_k = block(product_.shape.b);
         out.b_stride_n = k * out.b_stride_k;
         out.c_stride_n = isa::kAccumulatorBlockBytes;
         out.c_stride_m = n * isa::kAccumulatorBlockBytes;
-        out.a_offset = emit_.memory.activation.at(row * out.a_stride_m);
+        out.a_offset = product_.local ? k_offset * out.a_stride_k + row * out.a_stride_m + product_.local->base
+                                      : emit_.memory.activation.at(row * out.a_stride_m);
         out.b_offset = emit_.memory.stream.at();
         out.c_offset = row * out.c_stride_m;
         out.a_format = product_.shape.a;
         out.b_format = product_.shape.b;
         out.accumulate = accumulate;
-        out.last_rows = product_.valid_rows;
+        out.last_rows = product_.local ? product_.local->rows : Affine(product_.valid_rows);
         return out;
     }
 
-    static std::vector<SemUse> operand_waits() {
+    [[nodiscard]] std::vector<SemUse> operand_waits() const {
+        if (product_.local) {
+            return {{own_tile_sem(tile_sem::b_full), 1}};
+        }
         return {{own_tile_sem(tile_sem::a_full), 1}, {own_tile_sem(tile_sem::b_full), 1}};
     }
     [[nodiscard]] std::vector<SemUse> operand_signals() const {
+        if (product_.local) {
+            return {{own_tile_sem(tile_sem::b_free), 1}};
+        }
         return {{own_tile_sem(tile_sem::b_free), 1}, {activation_slot_free(emit_.memory.activation), 1}};
     }
 

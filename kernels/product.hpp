@@ -4,6 +4,7 @@
 // ring; activations are multicast by the cluster to all its tiles, chunk by chunk; FP32 blocks gather in the output
 // region; an epilogue takes them away row group by row group while the next rows are computed.
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "kernels/emitter.hpp"
@@ -22,6 +23,13 @@ struct Piece {
     bool first = true, last = true;  ///< of its row group: where the group is waited for, and given back
 };
 
+/// A as a whole in the tile's own TSRAM, from `base` on: [row block][k block]. Who emits the product waits for it on
+/// the TTU's queue, and gives it back.
+struct LocalOperand {
+    std::int64_t base = 0;
+    isa::Affine rows;  ///< of the last row block
+};
+
 struct Product {
     std::string name;
     ProductShape shape;
@@ -31,9 +39,10 @@ struct Product {
     isa::Affine position;           ///< of a tile among those that split the units
     std::int64_t wide_from = 0;  ///< the tile from which on tiles take one unit more, where units do not divide evenly
     isa::MemRef a;               ///< first block row of A, blocked, as seen by the cluster program
-    isa::Affine weights;         ///< HBM offset, as seen by the tile program
-    std::int64_t panel = -1;     ///< CSRAM offset of the panel of B, if the tiling keeps one
-    int ready = -1;              ///< cluster semaphore to wait on before A is read; -1: none
+    std::optional<LocalOperand> local;  ///< instead of `a`, which the cluster multicasts
+    isa::Affine weights;                ///< HBM offset, as seen by the tile program
+    std::int64_t panel = -1;            ///< CSRAM offset of the panel of B, if the tiling keeps one
+    int ready = -1;                     ///< cluster semaphore to wait on before A is read; -1: none
     isa::Affine ready_count;
     /// Writes the instructions that take a piece out of the region (see emit_epilogue).
     std::function<void(const Piece&)> epilogue;

@@ -22,7 +22,8 @@ constexpr std::int64_t kMostPieceBlocks = 32;
 
 std::int64_t staging_bytes(const StagingNeeds& needs) {
     return needs.in_slots * needs.in_bytes + needs.out_slots * needs.out_bytes + 2 * needs.probability_bytes +
-           3 * 4 * needs.attention_rows + 4 * needs.factor_rows + 2 * needs.norm_width + 512;
+           3 * 4 * needs.attention_rows + 4 * needs.factor_rows + needs.expert_rows_bytes + needs.expert_hidden_bytes +
+           needs.expert_results_bytes + 2 * needs.norm_width + 512;
 }
 
 std::int64_t free_bytes(const isa::ChipSpec& chip, const StagingNeeds& needs) {
@@ -88,6 +89,9 @@ TilePlan plan_tile(const isa::ChipSpec& chip, const std::vector<ProductShape>& p
     std::int64_t activation_slot = 64;
     for (std::size_t i = 0; i < products.size(); ++i) {
         const Tiling& tiling = plan.tilings[i];
+        if (products[i].a_local) {
+            continue;
+        }
         const auto a_bytes = static_cast<std::int64_t>(block_bytes(products[i].a)) * tiling.m * tiling.k_step;
         activation_slot = std::max(activation_slot, round_up<std::int64_t>(a_bytes, 64));
     }
@@ -108,6 +112,12 @@ TilePlan plan_tile(const isa::ChipSpec& chip, const std::vector<ProductShape>& p
     memory.row_sum = tsram.take("row sum", 4 * needs.attention_rows);
     memory.row_rescale = tsram.take("row rescale", 4 * needs.attention_rows);
     memory.head_factor = tsram.take("factors of heads", 4 * needs.factor_rows);
+    const auto buffer = [&tsram](const std::string& name, std::int64_t bytes) {
+        return Buffer{tsram.take(name, bytes), bytes};
+    };
+    memory.expert_rows = buffer("rows of an expert", needs.expert_rows_bytes);
+    memory.expert_hidden = buffer("hidden of an expert", needs.expert_hidden_bytes);
+    memory.expert_results = buffer("results of an expert", needs.expert_results_bytes);
     memory.norm_weights = tsram.take("norm weights", 2 * needs.norm_width);
     memory.activation = ring("activation ring", activation_slot, activation_slots, reg::activation);
     const std::int64_t stream_slots = tsram.left() / round_up<std::int64_t>(stream_slot, 64);

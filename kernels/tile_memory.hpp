@@ -15,7 +15,8 @@ struct StagingNeeds {
     std::int64_t in_slots = 2, out_slots = 2;
     std::int64_t probability_bytes = 0;  ///< one slot; 0: no attention
     std::int64_t attention_rows = 0;     ///< rows of running maximum, sum and factor
-    std::int64_t factor_rows = 0;        ///< rows of the factors of heads' norms
+    std::int64_t expert_rows_bytes = 0, expert_hidden_bytes = 0, expert_results_bytes = 0;  ///< 0: no experts
+    std::int64_t factor_rows = 0;  ///< rows of the factors of heads' norms
     std::int64_t norm_width = 0;
     std::int64_t stream_bytes = 0;  ///< least size of a stream slot
     bool deep_stream =

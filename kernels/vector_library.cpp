@@ -122,6 +122,58 @@ VectorProgram swiglu_program(Format out) {
     return {fmt::format("swiglu_{}", name(out)), {pass.finish()}};
 }
 
+VectorProgram route_program(std::int64_t chosen) {
+    std::vector<VectorPass> passes;
+    std::vector<int> largest;
+    PassBuilder previous;
+    for (std::int64_t i = 0; i < chosen; ++i) {
+        PassBuilder pass;
+        pass.continue_from(previous);
+        int score = pass.load(VectorOp::load, 0, Format::fp32);
+        if (i > 0) {
+            score = pass.op(VectorOp::keep_below, score, largest.back());
+        }
+        largest.push_back(pass.op(VectorOp::row_max, score));
+        previous = pass;
+        passes.push_back(pass.finish());
+    }
+    PassBuilder rows(true);
+    rows.continue_from(previous);
+    int sum = -1;
+    for (const int score : largest) {
+        const int power = rows.op(VectorOp::exp, rows.op(VectorOp::sub, score, largest.front()));
+        sum = sum < 0 ? power : rows.op(VectorOp::add, sum, power);
+    }
+    const int inverse = rows.op(VectorOp::reciprocal, sum);
+    PassBuilder gates;
+    gates.continue_from(rows);
+    const int score = gates.load(VectorOp::load, 0, Format::fp32);
+    const int power = gates.op(VectorOp::exp, gates.op(VectorOp::sub, score, largest.front()));
+    gates.store(VectorOp::store, 1, gates.op(VectorOp::mul, power, inverse), Format::fp32);
+    passes.push_back(rows.finish());
+    passes.push_back(gates.finish());
+    return {fmt::format("route_{}", chosen), passes};
+}
+
+VectorProgram gated_program() {
+    PassBuilder pass;
+    const int value = pass.load(VectorOp::load, 0, Format::fp32);
+    const int gate = pass.load(VectorOp::load_row, 1, Format::fp32);
+    pass.store(VectorOp::store, 2, pass.op(VectorOp::mul, value, gate), Format::bf16);
+    return {"gated", {pass.finish()}};
+}
+
+VectorProgram combine_program(std::int64_t chosen) {
+    PassBuilder pass;
+    int sum = pass.load(VectorOp::load, 1, Format::bf16);
+    for (std::int64_t i = 2; i <= chosen; ++i) {
+        sum = pass.op(VectorOp::add, sum, pass.load(VectorOp::load, static_cast<int>(i), Format::bf16));
+    }
+    const int residual = pass.load(VectorOp::load, 0, Format::bf16);
+    pass.store(VectorOp::store, static_cast<int>(chosen) + 1, pass.op(VectorOp::add, residual, sum), Format::bf16);
+    return {fmt::format("combine_{}", chosen), {pass.finish()}};
+}
+
 VectorProgram rope_program(Format out, const RopeInputs& inputs) {
     const VectorOp table = inputs.one_position ? VectorOp::load_col : VectorOp::load;
     constexpr int kFirstOptional = 6;

@@ -15,6 +15,12 @@ namespace sluice::kernels {
 [[nodiscard]] isa::VectorProgram residual_program(bool bias);
 /// 0 gate FP32, 1 up FP32, 2 out.
 [[nodiscard]] isa::VectorProgram swiglu_program(isa::Format out);
+/// 0 scores FP32, 1 gates FP32: models::Route.
+[[nodiscard]] isa::VectorProgram route_program(std::int64_t chosen);
+/// 0 FP32 blocks in, 1 gate (FP32, one a row), 2 BF16 out: an expert's result times its gate.
+[[nodiscard]] isa::VectorProgram gated_program();
+/// 0 BF16 residual, then `chosen` results in BF16, then BF16 out: residual + (the results' sum, in order).
+[[nodiscard]] isa::VectorProgram combine_program(std::int64_t chosen);
 /// Rotates 32 pairs of columns: 0 and 1 FP32 first and second halves, 2 cosine, 3 sine (BF16; one row for all rows if
 /// `one_position`), 4 and 5 the halves out. With `bias`: the next two are BF16 biases of each half's columns. With
 /// `norm`: the next are a factor a row (FP32), and BF16 weights of each half's columns.

@@ -83,6 +83,23 @@ public:
     }
     OperatorCost operator()(const Swiglu& op) const { return elementwise(5, {op.gate, op.up}, op.out); }
     OperatorCost operator()(const Add& op) const { return elementwise(1, {op.a, op.b}, op.out); }
+    /// The largest scores are found one by one, two operations a score each; then a gate is three.
+    OperatorCost operator()(const Route& op) const {
+        return elementwise(2 * static_cast<double>(op.chosen) + 3, {op.scores}, op.gates);
+    }
+    OperatorCost operator()(const Experts& op) const {
+        OperatorCost cost;
+        const auto pairs = static_cast<double>(at(op.in).rows * op.chosen);
+        const auto width = static_cast<double>(op.width);
+        const auto hidden = static_cast<double>(at(op.in).cols);
+        cost.tensor_flops = pairs * 6 * width * hidden;
+        // SwiGLU 5 a value; gate and sum 2.
+        cost.flops = cost.tensor_flops + pairs * (5 * width + 2 * hidden);
+        const double share = static_cast<double>(op.hit) / static_cast<double>(op.count);
+        cost.weight_bytes = (bytes(at(op.gate)) + bytes(at(op.up)) + bytes(at(op.down))) * share;
+        cost.activation_bytes = bytes(at(op.in)) + bytes(at(op.out));
+        return cost;
+    }
     OperatorCost operator()(const LastToken& op) const {
         OperatorCost cost;
         cost.activation_bytes = 2 * bytes(at(op.out));

@@ -42,6 +42,9 @@ std::int64_t widest_layer(const ModelConfig& config) {
         if (const auto* mlp = std::get_if<MlpConfig>(&layer.feed_forward)) {
             widest = std::max(widest, mlp->width);
         }
+        if (const auto* experts = std::get_if<ExpertsConfig>(&layer.feed_forward)) {
+            widest = std::max({widest, experts->width, experts->count, experts->chosen * config.hidden_size});
+        }
     }
     return widest;
 }
@@ -53,7 +56,17 @@ struct Missing {
     std::string operator()(const std::monostate& /*none*/) const { return "layers of one part"; }
     std::string operator()(const LatentAttentionConfig& /*c*/) const { return "latent attention"; }
     std::string operator()(const MambaConfig& /*c*/) const { return "Mamba-2"; }
-    std::string operator()(const ExpertsConfig& /*c*/) const { return "experts"; }
+    std::string operator()(const ExpertsConfig& c) const {
+        const RouterConfig& router = c.router;
+        if (router.score != RouterConfig::Score::softmax || !router.normalised || router.groups != 1 ||
+            router.correction || router.bias || router.weighs_inputs || router.scale != 1) {
+            return "routers other than a softmax over the experts that are chosen";
+        }
+        if (c.activation != Activation::silu_gated || c.bias) {
+            return "experts other than SwiGLU without biases";
+        }
+        return c.shared_width > 0 ? "shared experts" : "";
+    }
     std::string operator()(const AttentionConfig& c) const {
         if (c.head_norm == HeadNorm::plain) {
             return "norms of queries and keys without weights";
@@ -147,7 +160,9 @@ public:
         for (layer_ = 0; layer_ < static_cast<std::int64_t>(config_.layers.size()); ++layer_) {
             const LayerConfig& layer = config_.layers[static_cast<std::size_t>(layer_)];
             hidden = attention(std::get<AttentionConfig>(layer.mixer), hidden);
-            hidden = mlp(std::get<MlpConfig>(layer.feed_forward), hidden);
+            hidden = std::holds_alternative<ExpertsConfig>(layer.feed_forward)
+                         ? experts(std::get<ExpertsConfig>(layer.feed_forward), hidden)
+                         : mlp(std::get<MlpConfig>(layer.feed_forward), hidden);
         }
         layer_ = -1;
         if (work.phase == Phase::prefill) {
@@ -188,7 +203,7 @@ private:
         return add_tensor(scoped(name) + ".out", role, rows, cols, Format::bf16);
     }
     void add_operator(const std::string& name, OperatorBody body) {
-        graph_.operators.push_back({scoped(name), layer_, body});
+        graph_.operators.push_back({scoped(name), layer_, std::move(body)});
     }
     Tensor& at(TensorIndex index) { return graph_.tensors[static_cast<std::size_t>(index)]; }
     Tensor& find(const std::string& name) {
@@ -266,6 +281,40 @@ private:
         const TensorIndex product = activation("swiglu", at(in).rows, c.width);
         add_operator("swiglu", Swiglu{gate, up, product});
         const TensorIndex out = linear("down_proj", layer_weight("mlp.down_proj"), product, config_.hidden_size);
+        return add("mlp_add", hidden, out);
+    }
+
+    TensorIndex experts(const ExpertsConfig& c, TensorIndex hidden) {
+        const Workload& work = graph_.workload;
+        const TensorIndex in = norm("mlp_norm", layer_weight("post_attention_layernorm"), hidden);
+        const std::int64_t tokens = at(in).rows;
+        const TensorIndex scores = linear("router", layer_weight("mlp.gate"), in, c.count);
+        Route route;
+        route.scores = scores;
+        route.experts = add_tensor(scoped("route.experts"), TensorRole::activation, tokens, c.chosen, Format::fp32);
+        route.gates = add_tensor(scoped("route.gates"), TensorRole::activation, tokens, c.count, Format::fp32);
+        route.chosen = c.chosen;
+        route.drawn = draw_routes(work.routing, layer_, tokens, c.count, c.chosen);
+        Experts experts;
+        experts.in = in;
+        experts.experts = route.experts;
+        experts.gates = route.gates;
+        const auto weight = [&](const std::string& name, std::int64_t rows, std::int64_t cols) {
+            return add_tensor(layer_weight("mlp.experts." + name), TensorRole::weight, c.count * rows, cols,
+                              work.weights);
+        };
+        experts.gate = weight("gate_proj", c.width, config_.hidden_size);
+        experts.up = weight("up_proj", c.width, config_.hidden_size);
+        experts.down = weight("down_proj", config_.hidden_size, c.width);
+        experts.out = activation("experts", tokens, config_.hidden_size);
+        experts.count = c.count;
+        experts.chosen = c.chosen;
+        experts.width = c.width;
+        experts.hit = experts_hit(route.drawn, c.count);
+        experts.operand_format = work.activations;
+        const TensorIndex out = experts.out;
+        add_operator("route", std::move(route));
+        add_operator("experts", experts);
         return add("mlp_add", hidden, out);
     }
 

@@ -10,6 +10,7 @@
 #include "isa/format.hpp"
 #include "isa/number/block_scale.hpp"
 #include "isa/units.hpp"
+#include "models/routing.hpp"
 
 namespace sluice::models {
 
@@ -96,12 +97,30 @@ struct Swiglu {
 struct Add {
     TensorIndex a, b, out;
 };
+/// experts[t] = the `chosen` largest scores of a token, best first, of equal ones the first; gates[t][e] =
+/// exp(score e - best) / sum of exp(s - best) over the `chosen` largest different scores s, for every expert e.
+struct Route {
+    TensorIndex scores, experts, gates;
+    std::int64_t chosen = 1;
+    /// tokens x chosen: what stands for `experts` where nothing is computed.
+    std::vector<std::int32_t> drawn;
+};
+/// out[t] = sum over t's experts e, in their order, of bf16(gates[t][e] * down_e(silu(gate_e(in[t])) * up_e(in[t]))).
+/// Weights of all experts stand one behind another: gate and up are [count * width x hidden], down [count * hidden x
+/// width].
+struct Experts {
+    TensorIndex in, experts, gates, gate, up, down, out;
+    std::int64_t count = 1, chosen = 1, width = 0;
+    std::int64_t hit = 1;  ///< experts that Route::drawn names
+    Format operand_format = Format::mxfp8;
+};
 /// out = the last token's row of every sequence
 struct LastToken {
     TensorIndex in, out;
 };
 
-using OperatorBody = std::variant<Embedding, RmsNorm, HeadRmsNorm, Linear, Rope, Attention, Swiglu, Add, LastToken>;
+using OperatorBody =
+    std::variant<Embedding, RmsNorm, HeadRmsNorm, Linear, Rope, Attention, Swiglu, Add, Route, Experts, LastToken>;
 
 struct Operator {
     std::string name;         ///< "layers.3.q_proj"
@@ -122,6 +141,7 @@ struct Workload {
     Format activations = Format::mxfp8;  ///< operands of Linear
     Format kv = Format::e4m3;            ///< KV cache; E4M3 with one FP32 scale per layer and head, or bf16
     isa::ScaleRounding scale_rounding = isa::ScaleRounding::floor;  ///< of block-scaled formats
+    RoutingSource routing;                                          ///< of tokens to experts
 };
 
 struct Graph {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "isa/errors.hpp"
 #include "models/reference/dot.hpp"
@@ -288,10 +289,7 @@ public:
         const Matrix up = value(op.up);
         Matrix& out = result(op.out);
         for (std::size_t i = 0; i < out.values.size(); ++i) {
-            const float g = gate.values[i];
-            const float sigmoid = reciprocal(exponential(g * -1.0F) + 1.0F);
-            const float silu = g * sigmoid;
-            out.values[i] = silu * up.values[i];
+            out.values[i] = swiglu(gate.values[i], up.values[i]);
         }
     }
 
@@ -301,6 +299,47 @@ public:
         Matrix& out = result(op.out);
         for (std::size_t i = 0; i < out.values.size(); ++i) {
             out.values[i] = bf16(a.values[i] + b.values[i]);
+        }
+    }
+
+    void operator()(const Route& op) {
+        const Matrix scores = value(op.scores);
+        Matrix& experts = result(op.experts);
+        Matrix& gates = result(op.gates);
+        for (std::int64_t t = 0; t < scores.rows; ++t) {
+            const std::vector<float> row = row_of(scores, t);
+            std::vector<std::int64_t> order(row.size());
+            std::iota(order.begin(), order.end(), 0);
+            std::stable_sort(order.begin(), order.end(), [&row](std::int64_t a, std::int64_t b) {
+                return row[static_cast<std::size_t>(a)] > row[static_cast<std::size_t>(b)];
+            });
+            for (std::int64_t slot = 0; slot < op.chosen; ++slot) {
+                experts.at(t, slot) = static_cast<float>(order[static_cast<std::size_t>(slot)]);
+            }
+            const float inverse = reciprocal(sum_of_largest(row, op.chosen));
+            const float best = *std::max_element(row.begin(), row.end());
+            for (std::int64_t e = 0; e < scores.cols; ++e) {
+                gates.at(t, e) = exponential(row[static_cast<std::size_t>(e)] - best) * inverse;
+            }
+        }
+    }
+
+    void operator()(const Experts& op) {
+        const Matrix in = stored(value(op.in), op.operand_format, graph_.workload.scale_rounding);
+        const Matrix& experts = value(op.experts);
+        const Matrix& gates = value(op.gates);
+        Matrix& out = result(op.out);
+        for (std::int64_t t = 0; t < in.rows; ++t) {
+            const std::vector<float> row = row_of(in, t);
+            for (std::int64_t slot = 0; slot < op.chosen; ++slot) {
+                const auto expert = static_cast<std::int64_t>(experts.at(t, slot));
+                const std::vector<float> given = run_expert(op, expert, row);
+                const float gate = gates.at(t, expert);
+                for (std::int64_t j = 0; j < out.cols; ++j) {
+                    const float part = bf16(given[static_cast<std::size_t>(j)] * gate);
+                    out.at(t, j) = slot == 0 ? part : out.at(t, j) + part;
+                }
+            }
         }
     }
 
@@ -324,6 +363,52 @@ private:
         const Tensor& entry = tensor(index);
         return values_[index] = Matrix(entry.rows, entry.cols);
     }
+    static float swiglu(float gate, float up) {
+        const float sigmoid = reciprocal(exponential(gate * -1.0F) + 1.0F);
+        const float silu = gate * sigmoid;
+        return silu * up;
+    }
+
+    /// Of exp(score - best) over the `count` largest different scores.
+    static float sum_of_largest(const std::vector<float>& scores, std::int64_t count) {
+        float sum = 0;
+        float best = 0;
+        float below = std::numeric_limits<float>::infinity();
+        for (std::int64_t i = 0; i < count; ++i) {
+            float next = -std::numeric_limits<float>::infinity();
+            for (const float score : scores) {
+                next = score < below ? std::max(next, score) : next;
+            }
+            best = i == 0 ? next : best;
+            sum = i == 0 ? exponential(next - best) : sum + exponential(next - best);
+            below = next;
+        }
+        return sum;
+    }
+
+    /// The down projection of one expert for one row.
+    std::vector<float> run_expert(const Experts& op, std::int64_t expert, const std::vector<float>& row) {
+        const auto product = [&](TensorIndex weight, std::int64_t first, std::int64_t count,
+                                 const std::vector<float>& operand) {
+            std::vector<float> out;
+            out.reserve(static_cast<std::size_t>(count));
+            for (std::int64_t i = 0; i < count; ++i) {
+                out.push_back(
+                    dot(op.operand_format, operand, tensor(weight).format, row_of(value(weight), first + i), 0.0F));
+            }
+            return out;
+        };
+        const std::vector<float> gate = product(op.gate, expert * op.width, op.width, row);
+        const std::vector<float> up = product(op.up, expert * op.width, op.width, row);
+        Matrix mixed(1, op.width);
+        for (std::size_t i = 0; i < gate.size(); ++i) {
+            mixed.values[i] = swiglu(gate[i], up[i]);
+        }
+        const Matrix rounded = stored(mixed, op.operand_format, graph_.workload.scale_rounding);
+        const std::int64_t hidden = tensor(op.out).cols;
+        return product(op.down, expert * hidden, hidden, rounded.values);
+    }
+
     static std::vector<float> row_of(const Matrix& matrix, std::int64_t row) {
         const auto first = matrix.values.begin() + row * matrix.cols;
         return {first, first + matrix.cols};

@@ -57,6 +57,8 @@ Ports ports(const OperatorBody& body) {
         Ports operator()(const Attention& op) const { return {{op.q, op.k, op.v, op.k_cache, op.v_cache}, op.out}; }
         Ports operator()(const Swiglu& op) const { return {{op.gate, op.up}, op.out}; }
         Ports operator()(const Add& op) const { return {{op.a, op.b}, op.out}; }
+        Ports operator()(const Route& op) const { return {{op.scores}, op.gates}; }
+        Ports operator()(const Experts& op) const { return {{op.in, op.gates, op.gate, op.up, op.down}, op.out}; }
         Ports operator()(const LastToken& op) const { return {{op.in}, op.out}; }
     };
     return std::visit(Visitor{}, body);

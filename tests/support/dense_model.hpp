@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A model of equal layers of grouped-query attention and SwiGLU, by a few numbers.
+// A model of equal layers of grouped-query attention and SwiGLU or experts, by a few numbers.
 #include <cmath>
 #include <string>
 
@@ -16,6 +16,7 @@ struct DenseModel {
     std::int64_t vocab = 512;
     bool tied = false;
     bool qkv_bias = false, out_bias = false, head_norms = false;
+    std::int64_t experts = 0, chosen = 0;  ///< instead of the feed-forward part; each of width `ffn`
 
     // NOLINTNEXTLINE(google-explicit-constructor): stands for the model wherever one is wanted.
     operator models::ModelConfig() const {
@@ -37,7 +38,16 @@ struct DenseModel {
         config.max_position_embeddings = 4096;
         config.norm_epsilon = 1e-5;
         config.tie_word_embeddings = tied;
-        config.layers.assign(static_cast<std::size_t>(layers), {attention, models::MlpConfig{ffn}, false});
+        models::LayerConfig layer{attention, models::MlpConfig{ffn}, false};
+        if (experts > 0) {
+            models::ExpertsConfig part;
+            part.count = experts;
+            part.chosen = chosen;
+            part.width = ffn;
+            part.router.normalised = true;
+            layer.feed_forward = part;
+        }
+        config.layers.assign(static_cast<std::size_t>(layers), layer);
         return config;
     }
 };
