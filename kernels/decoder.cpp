@@ -515,6 +515,12 @@ private:
         head.ready_count = row_units(final_norm(0).deal);
         emit_head(emit_, plan_, head, chunk_.logits_block);
         // Every cluster has normed its rows: the next chunk's embedding may overwrite the residual of all.
+        await_all_clusters();
+    }
+
+    /// A cluster goes on when all of its group have come here: the next embedding overwrites the residual of all. (What
+    /// experts give is added by each cluster for itself.)
+    void await_all_clusters() {
         emit_.cluster.fence(queue::kCluster, {}, {{emit_.group_sem(cluster_sem::x_read), 1}}, "residual read");
         emit_.cluster.fence(queue::kCluster,
                             {{own_cluster_sem(cluster_sem::x_read), plan_.grouping.clusters_per_group}}, {},
@@ -526,6 +532,9 @@ private:
         emit_.set_node(final_norm_node(plan_), final_norm_node(plan_));
         emit_.release_tiles(cluster_sem::ready_x, x_ready, tile_sem::go, "last layer complete");
         emit_.tile.fence(queue::kLoad, {{own_tile_sem(tile_sem::go), 1}}, {}, "last layer complete");
+        if (plan_.model.runs.back().shape.experts.count > 0) {
+            await_all_clusters();
+        }
         const std::int64_t token = plan_.graph->workload.tokens - 1;
         const std::int64_t position_block = token / kBlockEdge;
         const std::int64_t row_block = position_block / plan_.grouping.groups - chunk_.first_row;

@@ -77,8 +77,16 @@ TEST_CASE("decode steps have no race and one result") {
         DenseModel rich = small_model(2);
         rich.qkv_bias = rich.out_bias = rich.head_norms = true;
         rich.head_dim = 128;
+        rich.hidden = rich.ffn = rich.vocab = 64;
         for (const models::Workload& work : {decode(3, 70), prefill(1, 70)}) {
             check_order("biases and norms of heads", models::build_graph(rich, work), chip);
+        }
+        DenseModel experts = small_model(2);
+        experts.experts = 40;
+        experts.chosen = 3;
+        experts.hidden = experts.ffn = experts.vocab = 64;
+        for (const models::Workload& work : {decode(37, 20), prefill(2, 70)}) {
+            check_order("experts", models::build_graph(experts, work), chip);
         }
         check_order(
             "decode in BF16",
