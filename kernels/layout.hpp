@@ -33,7 +33,10 @@ enum : std::uint8_t {
     s_free,
     s_full,
     p_full,
-    pv_done,     // attention: scores, probabilities, products
+    pv_done,  // attention: scores, probabilities, products
+    p_free,   // interleaved attention: slots of probabilities
+    v_free,
+    v_full,      // ... and its ring of V; K has the stream ring's
     panel_full,  // a piece of this tile's weights has come to CSRAM
     count
 };
@@ -78,7 +81,11 @@ enum : int {
     token = 7,
     last_row = 8,
     last_row_block = 9,
-    last_row_left = 10
+    last_row_left = 10,
+    sequence = 11,  // of a bare attention's work unit
+    chunks = 12,    // ... its whole chunks, and the blocks of its last one
+    last_blocks = 13,
+    carry = 14
 };
 }
 
