@@ -53,7 +53,9 @@ struct Interleaving {
         return sets(shape) * unit_blocks;
     }
     [[nodiscard]] std::int64_t cache_blocks(const InterleavedShape& shape) const {
-        return shape.causal ? shape.past_blocks + padded_query_blocks(shape) : shape.context_blocks();
+        // Whole chunks: the bounds of an address take every last chunk as wide as the widest.
+        return shape.causal ? round_up(shape.past_blocks + padded_query_blocks(shape), chunk_blocks)
+                            : shape.context_blocks();
     }
 };
 
