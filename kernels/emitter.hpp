@@ -31,6 +31,10 @@ struct TileMemory {
     std::int64_t head_factor = 0;
     Buffer expert_rows, expert_hidden, expert_results;
     std::int64_t row_maximum = 0, row_sum = 0, row_rescale = 0;
+    // interleaved attention alone
+    Ring values;  ///< V; K is in `stream`
+    std::int64_t row_shift = 0;
+    std::int64_t score_slots = 2;  ///< of the output region
 };
 
 /// Vector programs of the whole Program, each once.

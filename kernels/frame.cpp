@@ -60,8 +60,12 @@ std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMem
     const auto tile = [tiles](int index, std::int64_t value) {
         return SemInit{{0, Level::tile, 0, static_cast<std::uint16_t>(index)}, tiles, value};
     };
-    std::vector<SemInit> all{tile(tile_sem::b_free, memory.stream.slots), tile(tile_sem::in_free, memory.in.slots),
-                             tile(tile_sem::out_free, memory.out.slots), tile(tile_sem::s_free, 2),
+    std::vector<SemInit> all{tile(tile_sem::b_free, memory.stream.slots),
+                             tile(tile_sem::in_free, memory.in.slots),
+                             tile(tile_sem::out_free, memory.out.slots),
+                             tile(tile_sem::s_free, memory.score_slots),
+                             tile(tile_sem::p_free, memory.probabilities.slots),
+                             tile(tile_sem::v_free, memory.values.slots),
                              tile(tile_sem::norm_free, 1)};
     if (memory.expert_rows.bytes > 0) {
         all.push_back(tile(tile_sem::expert_rows_free, 1));

@@ -33,7 +33,10 @@ enum : std::uint8_t {
     s_free,
     s_full,
     p_full,
-    pv_done,     // attention: scores, probabilities, products
+    pv_done,  // attention: scores, probabilities, products
+    p_free,   // interleaved attention: slots of probabilities
+    v_free,
+    v_full,      // ... and its ring of V; K has the stream ring's
     panel_full,  // a piece of this tile's weights has come to CSRAM
     routed,      // the cluster's word that tokens have chosen their experts
     expert_rows_free,
@@ -96,7 +99,12 @@ enum : int {
     unit_rows = 12,
     unit_first = 13,
     row_in_block = 14,
-    result = 15
+    result = 15,
+    // Of a bare attention, which is a program of its own.
+    sequence = 11,  // of a bare attention's work unit
+    chunks = 12,    // ... its whole chunks, and the blocks of its last one
+    last_blocks = 13,
+    carry = 14
 };
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 namespace sluice::kernels {
 
@@ -268,6 +269,90 @@ VectorProgram softmax_program(Format out, std::int64_t head_dim, bool first, boo
     total.store(VectorOp::store_row, 3, row_total, Format::fp32);
     return {fmt::format("softmax{}_{}{}_{}", head_dim, first ? "first" : "next", masked ? "_masked" : "", name(out)),
             {maximum.finish(), merge.finish(), exponent.finish(), total.finish()}};
+}
+
+namespace {
+
+/// A score, minus infinity where it is masked.
+int load_score(PassBuilder& pass, int operand, bool masked) {
+    const int value = pass.load(VectorOp::load, operand, Format::fp32);
+    return masked ? pass.op(VectorOp::mask, value) : value;
+}
+
+/// Per row: the running maximum in operand `first`, then the shift and the factor exp(scale * (old - new)).
+void merge_maximum(PassBuilder& rows, int row_max, double scale, int first) {
+    const int old = rows.load(VectorOp::load_row, first, Format::fp32);
+    const int top = rows.op(VectorOp::max, old, row_max);
+    const int difference = rows.op(VectorOp::sub, old, top);
+    const int rescale = rows.op(VectorOp::exp, rows.op(VectorOp::mul, difference, rows.constant(scale)));
+    rows.store(VectorOp::store_row, first + 2, rescale, Format::fp32);
+    rows.store(VectorOp::store_row, first, top, Format::fp32);
+    rows.store(VectorOp::store_row, first + 1, rows.op(VectorOp::mul, top, rows.constant(-scale)), Format::fp32);
+}
+
+/// Stores the probabilities of operand 0 and returns their sum.
+int exponents(PassBuilder& pass, Format out, double scale, bool masked) {
+    const int value = load_score(pass, 0, masked);
+    const int shift = pass.load(VectorOp::load_row, 2, Format::fp32);
+    const int probability = pass.op(VectorOp::exp, pass.op(VectorOp::fma, value, pass.constant(scale), shift));
+    const int sum = pass.op(VectorOp::row_sum, probability);
+    pass.store(VectorOp::store, 1, probability, out);
+    return sum;
+}
+
+void merge_sum(PassBuilder& rows, int sum) {
+    const int old = rows.load(VectorOp::load_row, 3, Format::fp32);
+    const int rescale = rows.load(VectorOp::load_row, 4, Format::fp32);
+    rows.store(VectorOp::store_row, 3, rows.op(VectorOp::fma, old, rescale, sum), Format::fp32);
+}
+
+double score_scale(std::int64_t head_dim) {
+    return 1.0 / std::sqrt(static_cast<double>(head_dim));
+}
+
+std::string part_name(const char* part, std::int64_t head_dim, bool masked) {
+    return fmt::format("softmax{}_{}{}", head_dim, part, masked ? "_masked" : "");
+}
+
+}  // namespace
+
+VectorProgram softmax_start_program() {
+    // Below every score, and finite: its distance from a maximum has an exponential, which is 0.
+    constexpr double kLowest = std::numeric_limits<float>::lowest();
+    PassBuilder rows(true);
+    rows.store(VectorOp::store_row, 0, rows.constant(kLowest), Format::fp32);
+    rows.store(VectorOp::store_row, 1, rows.constant(0.0), Format::fp32);
+    return {"softmax_start", {rows.finish()}};
+}
+
+VectorProgram softmax_maximum_program(std::int64_t head_dim, bool masked) {
+    PassBuilder pass;
+    const int row_max = pass.op(VectorOp::row_max, load_score(pass, 0, masked));
+    PassBuilder rows(true);
+    rows.continue_from(pass);
+    merge_maximum(rows, row_max, score_scale(head_dim), 1);
+    return {part_name("maximum", head_dim, masked), {pass.finish(), rows.finish()}};
+}
+
+VectorProgram softmax_exponent_program(Format out, std::int64_t head_dim, bool masked) {
+    PassBuilder pass;
+    const int sum = exponents(pass, out, score_scale(head_dim), masked);
+    PassBuilder rows(true);
+    rows.continue_from(pass);
+    merge_sum(rows, sum);
+    return {part_name("exponent", head_dim, masked) + fmt::format("_{}", name(out)), {pass.finish(), rows.finish()}};
+}
+
+VectorProgram softmax_step_program(Format out, std::int64_t head_dim, bool masked) {
+    const double scale = score_scale(head_dim);
+    PassBuilder pass;
+    const int sum = exponents(pass, out, scale, masked);
+    const int row_max = pass.op(VectorOp::row_max, load_score(pass, 5, masked));
+    PassBuilder rows(true);
+    rows.continue_from(pass);
+    merge_sum(rows, sum);
+    merge_maximum(rows, row_max, scale, 6);
+    return {part_name("step", head_dim, masked) + fmt::format("_{}", name(out)), {pass.finish(), rows.finish()}};
 }
 
 VectorProgram rescale_program() {

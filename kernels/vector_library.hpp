@@ -35,6 +35,17 @@ struct RopeInputs {
 /// Online softmax of scores / sqrt(head_dim). 0 scores FP32, 1 probabilities out, 2 row maximum, 3 row sum, 4 rescale
 /// factor (FP32, one a row).
 [[nodiscard]] isa::VectorProgram softmax_program(isa::Format out, std::int64_t head_dim, bool first, bool masked);
+/// Online softmax in parts, for kernels that keep the state of several row sets (FP32, one value a row). Together they
+/// compute what softmax_program does; the first chunk is not special.
+/// Before the first chunk: 0 row maximum, 1 row sum.
+[[nodiscard]] isa::VectorProgram softmax_start_program();
+/// 0 scores FP32, 1 row maximum in and out, 2 shift out (the maximum, scaled and negated), 3 rescale factor out.
+[[nodiscard]] isa::VectorProgram softmax_maximum_program(std::int64_t head_dim, bool masked);
+/// 0 scores FP32, 1 probabilities out, 2 shift, 3 row sum in and out, 4 rescale factor.
+[[nodiscard]] isa::VectorProgram softmax_exponent_program(isa::Format out, std::int64_t head_dim, bool masked);
+/// The exponents of one row set and, in the same passes, the maximum of another: so the loads of both use both read
+/// ports while the exponents use the issue slots. 0 to 4 as above; 5 to 8 as 0 to 3 of softmax_maximum_program.
+[[nodiscard]] isa::VectorProgram softmax_step_program(isa::Format out, std::int64_t head_dim, bool masked);
 /// 0 accumulator FP32 in and out, 1 rescale factor.
 [[nodiscard]] isa::VectorProgram rescale_program();
 /// 0 accumulator FP32, 1 row sum, 2 out.

@@ -65,20 +65,18 @@ public:
     OperatorCost operator()(const Rope& op) const { return elementwise(3, {op.in}, op.out); }
     OperatorCost operator()(const Attention& op) const {
         const Workload& work = graph_.workload;
-        const auto batch = static_cast<double>(work.batch);
-        const auto tokens = static_cast<double>(work.tokens);
-        const double past = static_cast<double>(work.context) - tokens;
-        // Token i of a sequence attends to `past` cached positions and to i of its own: sum over i = 1..tokens.
-        const double pairs = batch * (tokens * past + tokens * (tokens + 1) / 2);
         OperatorCost cost;
-        cost.flops = 4 * pairs * static_cast<double>(op.q_heads) * static_cast<double>(op.head_dim);
+        cost.flops = 4 * attention_pairs(graph_, op) * static_cast<double>(op.q_heads * op.head_dim);
         cost.tensor_flops = cost.flops;
-        // The past is read and the new positions are appended; those need not be read back.
+        // The past is read and the new positions are appended (those need not be read back); or all are read.
         const double position_bytes =
             static_cast<double>(op.kv_heads) * static_cast<double>(op.head_dim) *
             (isa::bytes_per_element(at(op.k_cache).format) + isa::bytes_per_element(at(op.v_cache).format));
-        cost.kv_bytes = batch * (past + tokens) * position_bytes;
-        cost.activation_bytes = bytes(at(op.q)) + bytes(at(op.k)) + bytes(at(op.v)) + bytes(at(op.out));
+        cost.kv_bytes = static_cast<double>(work.batch) * static_cast<double>(work.context) * position_bytes;
+        cost.activation_bytes = bytes(at(op.q)) + bytes(at(op.out));
+        if (op.k >= 0) {
+            cost.activation_bytes += bytes(at(op.k)) + bytes(at(op.v));
+        }
         return cost;
     }
     OperatorCost operator()(const Swiglu& op) const { return elementwise(5, {op.gate, op.up}, op.out); }
@@ -127,6 +125,15 @@ private:
 
 OperatorCost cost(const Graph& graph, const Operator& op) {
     return std::visit(CostOf(graph), op.body);
+}
+
+double attention_pairs(const Graph& graph, const Attention& op) {
+    const Workload& work = graph.workload;
+    const auto tokens = static_cast<double>(work.tokens);
+    const auto context = static_cast<double>(work.context);
+    // Causal: token i attends to the past and to i of its own positions, i = 1..tokens.
+    const double of_sequence = op.causal ? tokens * (context - tokens) + tokens * (tokens + 1) / 2 : tokens * context;
+    return static_cast<double>(work.batch) * of_sequence;
 }
 
 std::int64_t parameter_count(const Graph& graph) {

@@ -85,10 +85,12 @@ struct Rope {
     double theta = 10000.0;
     RopeScaling scaling;
 };
-/// Appends k, v of this step's tokens to the caches, then out = softmax(q k^T / sqrt(d)) v over the cache, causal.
+/// Appends k, v of this step's tokens to the caches (none, -1: they hold all positions already), then out =
+/// softmax(q k^T / sqrt(d)) v over the cache. Causal: a token attends to the positions up to its own, else to all.
 struct Attention {
     TensorIndex q, k, v, k_cache, v_cache, out;
     std::int64_t q_heads = 0, kv_heads = 0, head_dim = 0;
+    bool causal = true;
 };
 /// out = silu(gate) * up
 struct Swiglu {
@@ -147,7 +149,7 @@ struct Workload {
 struct Graph {
     std::string name;
     Workload workload;
-    bool bare_operator = false;  ///< a single Linear from and to HBM (`sluice run gemm`): no decoder
+    bool bare_operator = false;  ///< a single operator from and to HBM (`sluice run gemm`): no decoder
     std::vector<Tensor> tensors;
     std::vector<Operator> operators;
 };
@@ -161,6 +163,9 @@ struct OperatorCost {
     double activation_bytes = 0;  ///< inputs and outputs, in their formats
 };
 [[nodiscard]] OperatorCost cost(const Graph& graph, const Operator& op);
+
+/// Pairs of a token and a position that it attends to, of one head.
+[[nodiscard]] double attention_pairs(const Graph& graph, const Attention& op);
 
 /// Elements of all weight tensors (each once, however often stored).
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);

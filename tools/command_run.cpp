@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sluice run`: simulate a matrix product, a step of a model or a program, and say what it cost and why.
+// `sluice run`: simulate a matrix product, attention, a step of a model or a program, and say what it cost and why.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -204,6 +204,7 @@ void add_run_command(CLI::App& app) {
     command->footer(
         "Examples:\n"
         "  sluice run gemm --m 4096 --n 4096 --k 4096 --format fp4\n"
+        "  sluice run attention --heads 32 --kv-heads 8 --head-dim 128 --tokens 4096 --causal --format fp8\n"
         "  sluice run --model llama-3.1-8b --phase decode --batch 32 --context 4096\n"
         "  sluice run --model my/config.json --phase prefill --tokens 2048 --weights fp8 --chip maia200-peak\n"
         "  sluice run gemm --m 256 --n 256 --k 256 --format fp8 --functional --inputs 7 --check-races --shuffle 4\n"

@@ -102,7 +102,7 @@ void ChipFlags::add_to(CLI::App& command) {
 }
 
 void WorkloadFlags::add_to(CLI::App& command) {
-    command.add_option("what", what_, "\"gemm\", or the path of a .disa program")->type_name("");
+    command.add_option("what", what_, "\"gemm\", \"attention\", or the path of a .disa program")->type_name("");
     const auto text = [&command](const char* flag, std::string& value, const char* type, const char* group,
                                  const char* help) {
         command.add_option(flag, value, help)->type_name(type)->group(group);
@@ -111,15 +111,22 @@ void WorkloadFlags::add_to(CLI::App& command) {
     text("--m", m_, "N", gemm, "rows of A and C, 1 to 1048576");
     text("--n", n_, "N", gemm, "columns of C");
     text("--k", k_, "N", gemm, "inner size");
-    text("--format", format_, "FORMAT", gemm, "of A and B: fp4, fp6, fp8 (MX formats), e4m3, bf16");
+    text("--format", format_, "FORMAT", gemm,
+         "of A and B: fp4, fp6, fp8 (MX formats), e4m3, bf16; of Q, K and V: fp8 (E4M3), bf16");
     text("--a-format", a_format_, "FORMAT", gemm, "of A alone");
     text("--b-format", b_format_, "FORMAT", gemm, "of B alone");
-    text("--out-format", out_format_, "FORMAT", gemm, "of C: bf16 (default), fp32, mxfp4, mxfp6, mxfp8, e4m3");
+    text("--out-format", out_format_, "FORMAT", gemm, "of C, of O: bf16 (default), fp32, mxfp4, mxfp6, mxfp8, e4m3");
+    const char* attention = "Attention O = softmax(Q K^T / sqrt(head dim)) V (and --tokens, --batch, --format)";
+    text("--heads", heads_, "N", attention, "query heads");
+    text("--kv-heads", kv_heads_, "N", attention, "heads of K and V, a divisor of them");
+    text("--head-dim", head_dim_, "N", attention, "of every head, a multiple of 32");
+    text("--past", past_, "N", attention, "cached positions before the tokens, a multiple of 32 (default 0)");
+    command.add_flag("--causal", causal_, "a token attends to the past and up to itself, not to all")->group(attention);
     const char* model = "Step of a model";
     text("--model", model_, "MODEL", model, "name in configs/models/, or path of a Hugging Face config.json");
     text("--phase", phase_, "PHASE", model, "prefill or decode");
     text("--batch", batch_, "N", model, "sequences (default 1)");
-    text("--tokens", tokens_, "N", model, "prefill: tokens of each sequence");
+    text("--tokens", tokens_, "N", model, "prefill, attention: tokens of each sequence");
     text("--context", context_, "N", model, "decode: positions in the KV cache, the new token's included");
     text("--weights", weights_, "FORMAT", model, "matrices and LM head: mxfp4 (default), mxfp6, mxfp8, e4m3, bf16");
     text("--act", act_, "FORMAT", model, "operands of matrix products: fp8 (default; MXFP8), mxfp4, mxfp6, e4m3, bf16");
@@ -151,6 +158,23 @@ GemmWork WorkloadFlags::gemm() const {
     return work;
 }
 
+AttentionWork WorkloadFlags::attention() const {
+    AttentionWork work;
+    models::AttentionSizes& sizes = work.sizes;
+    sizes.heads = required_count(heads_, "--heads", kMaxSize);
+    sizes.kv_heads = required_count(kv_heads_, "--kv-heads", kMaxSize);
+    sizes.head_dim = required_count(head_dim_, "--head-dim", kMaxSize);
+    sizes.tokens = required_count(tokens_, "--tokens", kMaxSize);
+    sizes.batch = batch_.empty() ? 1 : parse_count(batch_, "--batch", 1, kMaxBatch);
+    sizes.past = past_.empty() ? 0 : parse_count(past_, "--past", 0, kMaxSize);
+    sizes.causal = causal_;
+    sizes.format = parse_flag_format(required(format_, "--format", "fp8, bf16"), "--format", kCacheFormats);
+    if (!out_format_.empty()) {
+        sizes.out = parse_flag_format(out_format_, "--out-format", kOutputFormats);
+    }
+    return work;
+}
+
 ModelWork WorkloadFlags::model() const {
     ModelWork work;
     work.model = model_;
@@ -178,35 +202,52 @@ ModelWork WorkloadFlags::model() const {
 }
 
 Request WorkloadFlags::request() const {
-    const NamedFlags of_gemm = {{"--m", &m_},
-                                {"--n", &n_},
-                                {"--k", &k_},
-                                {"--format", &format_},
-                                {"--a-format", &a_format_},
-                                {"--b-format", &b_format_},
-                                {"--out-format", &out_format_}};
-    const NamedFlags of_model = {
-        {"--model", &model_},     {"--phase", &phase_},     {"--batch", &batch_}, {"--tokens", &tokens_},
-        {"--context", &context_}, {"--weights", &weights_}, {"--act", &act_},     {"--kv", &kv_}};
+    // Flags of a kind of work are refused with every other one.
+    const NamedFlags of_product = {
+        {"--m", &m_}, {"--n", &n_}, {"--k", &k_}, {"--a-format", &a_format_}, {"--b-format", &b_format_}};
+    const NamedFlags of_bare = {{"--format", &format_}, {"--out-format", &out_format_}};
+    const std::string causal = causal_ ? "given" : "";
+    const NamedFlags of_attention = {{"--heads", &heads_},
+                                     {"--kv-heads", &kv_heads_},
+                                     {"--head-dim", &head_dim_},
+                                     {"--past", &past_},
+                                     {"--causal", &causal}};
+    const NamedFlags of_sequences = {{"--batch", &batch_}, {"--tokens", &tokens_}};
+    const NamedFlags of_model = {{"--model", &model_},     {"--phase", &phase_}, {"--context", &context_},
+                                 {"--weights", &weights_}, {"--act", &act_},     {"--kv", &kv_}};
+    const NamedFlags rounding = {{"--scale-rounding", &scale_rounding_}};
+    const auto refuse_all = [](const std::vector<NamedFlags>& groups, const std::string& why) {
+        for (const NamedFlags& group : groups) {
+            refuse_given(group, why);
+        }
+    };
     Request request;
     request.chip = chip_.chip;
     request.sets = chip_.sets;
     if (!model_.empty()) {
         refuse_given({{"argument", &what_}}, "--model says what to run");
-        refuse_given(of_gemm, "goes with gemm, not with --model");
+        refuse_all({of_product, of_bare}, "goes with gemm, not with --model");
+        refuse_given(of_attention, "goes with attention, not with --model");
         request.work = model();
     } else if (what_ == "gemm") {
-        refuse_given(of_model, "goes with --model, not with gemm");
+        refuse_given(of_attention, "goes with attention, not with gemm");
+        refuse_all({of_sequences, of_model}, "goes with --model, not with gemm");
         request.work = gemm();
+    } else if (what_ == "attention") {
+        refuse_given(of_product, "goes with gemm, not with attention");
+        refuse_given(of_model, "goes with --model, not with attention");
+        request.work = attention();
     } else if (what_.ends_with(".disa")) {
-        refuse_given(of_gemm, "goes with gemm, not with a program");
-        refuse_given(of_model, "goes with --model, not with a program");
-        refuse_given({{"--scale-rounding", &scale_rounding_}}, "a program names the rule in its vector programs");
+        refuse_all({of_product, of_bare}, "goes with gemm, not with a program");
+        refuse_given(of_attention, "goes with attention, not with a program");
+        refuse_all({of_sequences, of_model}, "goes with --model, not with a program");
+        refuse_given(rounding, "a program names the rule in its vector programs");
         request.work = ProgramWork{what_};
     } else {
-        throw InputError("argument", fmt::format("{}, allowed: gemm, the path of a .disa program, or --model MODEL{}",
-                                                 what_.empty() ? "missing" : "found \"" + what_ + "\"",
-                                                 isa::did_you_mean(what_, {"gemm"})));
+        throw InputError("argument",
+                         fmt::format("{}, allowed: gemm, attention, the path of a .disa program, or --model MODEL{}",
+                                     what_.empty() ? "missing" : "found \"" + what_ + "\"",
+                                     isa::did_you_mean(what_, {"gemm", "attention"})));
     }
     return request;
 }

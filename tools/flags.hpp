@@ -44,12 +44,15 @@ public:
 
 private:
     [[nodiscard]] GemmWork gemm() const;
+    [[nodiscard]] AttentionWork attention() const;
     [[nodiscard]] ModelWork model() const;
     [[nodiscard]] isa::ScaleRounding scale_rounding() const;
 
     ChipFlags chip_;
     std::string what_;
     std::string m_, n_, k_, format_, a_format_, b_format_, out_format_;
+    std::string heads_, kv_heads_, head_dim_, past_;
+    bool causal_ = false;
     std::string model_, phase_, batch_, context_, tokens_, weights_, act_, kv_, scale_rounding_;
 };
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a user asks for: a chip, and a matrix product, a step of a model or a program of their own.
+// What a user asks for: a chip, and a matrix product, attention, a step of a model or a program of their own.
 #include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "isa/format.hpp"
+#include "models/bare_operators.hpp"
 #include "models/graph.hpp"
 
 namespace sluice::tools {
@@ -18,6 +19,11 @@ struct GemmWork {
     isa::Format b = isa::Format::mxfp8;
     isa::Format out = isa::Format::bf16;
     isa::ScaleRounding scale_rounding = isa::ScaleRounding::floor;
+};
+
+/// O = softmax(Q K^T / sqrt(d)) V, from and to HBM.
+struct AttentionWork {
+    models::AttentionSizes sizes;
 };
 
 /// One step of a model: a shipped name or the path of a Hugging Face config.json.
@@ -34,7 +40,7 @@ struct ProgramWork {
 struct Request {
     std::string chip;               ///< shipped name or path; "": the program's own chip, else kDefaultChip
     std::vector<std::string> sets;  ///< "path=value"
-    std::variant<GemmWork, ModelWork, ProgramWork> work;
+    std::variant<GemmWork, AttentionWork, ModelWork, ProgramWork> work;
 };
 
 constexpr const char* kDefaultChip = "maia200";

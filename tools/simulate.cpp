@@ -13,6 +13,7 @@
 #include "isa/errors.hpp"
 #include "isa/text.hpp"
 #include "isa/verifier.hpp"
+#include "models/bare_operators.hpp"
 #include "models/decoder_graph.hpp"
 #include "tools/model_summary.hpp"
 #include "tools/program_file.hpp"
@@ -57,6 +58,20 @@ public:
                          {"a_format", name(work.a)},
                          {"b_format", name(work.b)},
                          {"out_format", name(work.out)}};
+        take(job_, graph, kernels::compile(graph, job_.chip.spec));
+    }
+
+    void operator()(const AttentionWork& work) {
+        read_chip(kDefaultChip);
+        const models::AttentionSizes& sizes = work.sizes;
+        const models::Graph graph = models::build_attention(sizes);
+        job_.name = graph.name;
+        job_.workload = {{"kind", "attention"},          {"name", job_.name},
+                         {"heads", sizes.heads},         {"kv_heads", sizes.kv_heads},
+                         {"head_dim", sizes.head_dim},   {"tokens", sizes.tokens},
+                         {"batch", sizes.batch},         {"past", sizes.past},
+                         {"causal", sizes.causal},       {"format", name(sizes.format)},
+                         {"out_format", name(sizes.out)}};
         take(job_, graph, kernels::compile(graph, job_.chip.spec));
     }
 

@@ -217,9 +217,7 @@ public:
                 }
             }
         }
-        if (tensor(op.out).role == TensorRole::output) {
-            out = stored(out, tensor(op.out).format, graph_.workload.scale_rounding);
-        }
+        round_output(op.out);
     }
 
     void operator()(const Rope& op) {
@@ -248,17 +246,19 @@ public:
     void operator()(const Attention& op) {
         const Workload& work = graph_.workload;
         const Format format = tensor(op.k_cache).format;
-        append(op.k, op.k_cache, op, format);
-        append(op.v, op.v_cache, op, format);
+        if (op.k >= 0) {
+            append(op.k, op.k_cache, op, format);
+            append(op.v, op.v_cache, op, format);
+        }
         const Matrix q = stored(value(op.q), format, graph_.workload.scale_rounding);
         const Matrix& keys = value(op.k_cache);
         const Matrix& cached = value(op.v_cache);
         Matrix& out = result(op.out);
-        const std::vector<std::int64_t> order = rotary_order(op.head_dim);
+        const std::vector<std::int64_t> order = op.k >= 0 ? rotary_order(op.head_dim) : plain_order(op.head_dim);
         const std::int64_t group = op.q_heads / op.kv_heads;
         for (std::int64_t t = 0; t < q.rows; ++t) {
             const std::int64_t sequence = t / work.tokens;
-            const std::int64_t visible = work.context - work.tokens + t % work.tokens + 1;
+            const std::int64_t visible = op.causal ? work.context - work.tokens + t % work.tokens + 1 : work.context;
             for (std::int64_t head = 0; head < op.q_heads; ++head) {
                 const std::int64_t first = (sequence * op.kv_heads + head / group) * work.context;
                 std::vector<float> query;
@@ -282,6 +282,7 @@ public:
                 std::copy(mixed.begin(), mixed.end(), &out.at(t, head * op.head_dim));
             }
         }
+        round_output(op.out);
     }
 
     void operator()(const Swiglu& op) {
@@ -409,13 +410,25 @@ private:
         return product(op.down, expert * hidden, hidden, rounded.values);
     }
 
+    /// What leaves the graph is in its tensor's format.
+    void round_output(TensorIndex index) {
+        if (tensor(index).role == TensorRole::output) {
+            values_[index] = stored(values_[index], tensor(index).format, graph_.workload.scale_rounding);
+        }
+    }
     static std::vector<float> row_of(const Matrix& matrix, std::int64_t row) {
         const auto first = matrix.values.begin() + row * matrix.cols;
         return {first, first + matrix.cols};
     }
 
-    /// The order in which a score's dimensions, and the squares of a head, are added: the 32 dimensions that rotate and
-    /// the 32 that they rotate with stand together.
+    /// The order in which a score's dimensions are added where nothing rotates.
+    static std::vector<std::int64_t> plain_order(std::int64_t head_dim) {
+        std::vector<std::int64_t> order(static_cast<std::size_t>(head_dim));
+        std::iota(order.begin(), order.end(), 0);
+        return order;
+    }
+    /// The order behind a rotary embedding, of a score's dimensions and of the squares of a head: the 32 dimensions
+    /// that rotate and the 32 that they rotate with stand together.
     static std::vector<std::int64_t> rotary_order(std::int64_t head_dim) {
         std::vector<std::int64_t> order;
         for (std::int64_t block = 0; block < head_dim / 2; block += kBlockEdge) {

@@ -5,7 +5,7 @@
 // positions the compiler takes at a time; it knows no layouts, no tiles, no program.
 //
 // Where values are rounded (the quantisation points):
-// - embedding, residual additions and logits: to BF16
+// - embedding, residual additions and logits: to BF16; the result of a single operator: to its format
 // - operands of Linear: to its operand format and its weight's, in groups of 32 along the inner dimension; the workload
 //   says how their scales are rounded
 // - q, k, v and softmax probabilities: to the cache's format
