@@ -19,6 +19,7 @@ using isa::Format;
 
 constexpr std::int64_t kMaxSize = 1 << 20;
 constexpr std::int64_t kMaxBatch = 65'536;
+constexpr std::int64_t kMaxSeed = std::int64_t{1} << 48;
 constexpr std::int64_t kMaxPositions = std::int64_t{1} << 31;
 
 const std::vector<Format> kOperandFormats = {Format::mxfp4, Format::mxfp6, Format::mxfp8, Format::e4m3, Format::bf16,
@@ -132,6 +133,9 @@ void WorkloadFlags::add_to(CLI::App& command) {
     text("--act", act_, "FORMAT", model, "operands of matrix products: fp8 (default; MXFP8), mxfp4, mxfp6, e4m3, bf16");
     text("--scale-rounding", scale_rounding_, "RULE", "Values", "of MX block scales: floor (default), ceil, even");
     text("--kv", kv_, "FORMAT", model, "KV cache: fp8 (default; E4M3), bf16");
+    text("--routing", routing_, "SOURCE", model,
+         "which experts tokens choose: uniform (default), or zipf:S: the expert of rank r weighs r^-S");
+    text("--routing-seed", routing_seed_, "N", model, "of the experts that are drawn (default 1)");
     chip_.add_to(command);
 }
 
@@ -197,6 +201,11 @@ ModelWork WorkloadFlags::model() const {
     step.weights = parse_flag_format(weights_.empty() ? "mxfp4" : weights_, "--weights", kOperandFormats);
     step.activations = parse_flag_format(act_.empty() ? "fp8" : act_, "--act", kOperandFormats);
     step.scale_rounding = scale_rounding();
+    work.routing_given = !routing_.empty() || !routing_seed_.empty();
+    step.routing = models::parse_routing(routing_.empty() ? "uniform" : routing_, "--routing");
+    step.routing.seed = routing_seed_.empty()
+                            ? 1
+                            : static_cast<std::uint64_t>(parse_count(routing_seed_, "--routing-seed", 1, kMaxSeed));
     step.kv = parse_flag_format(kv_.empty() ? "fp8" : kv_, "--kv", kCacheFormats);
     return work;
 }
@@ -213,8 +222,9 @@ Request WorkloadFlags::request() const {
                                      {"--past", &past_},
                                      {"--causal", &causal}};
     const NamedFlags of_sequences = {{"--batch", &batch_}, {"--tokens", &tokens_}};
-    const NamedFlags of_model = {{"--model", &model_},     {"--phase", &phase_}, {"--context", &context_},
-                                 {"--weights", &weights_}, {"--act", &act_},     {"--kv", &kv_}};
+    const NamedFlags of_model = {
+        {"--model", &model_}, {"--phase", &phase_}, {"--context", &context_}, {"--weights", &weights_},
+        {"--act", &act_},     {"--kv", &kv_},       {"--routing", &routing_}, {"--routing-seed", &routing_seed_}};
     const NamedFlags rounding = {{"--scale-rounding", &scale_rounding_}};
     const auto refuse_all = [](const std::vector<NamedFlags>& groups, const std::string& why) {
         for (const NamedFlags& group : groups) {

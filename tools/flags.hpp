@@ -53,7 +53,8 @@ private:
     std::string m_, n_, k_, format_, a_format_, b_format_, out_format_;
     std::string heads_, kv_heads_, head_dim_, past_;
     bool causal_ = false;
-    std::string model_, phase_, batch_, context_, tokens_, weights_, act_, kv_, scale_rounding_;
+    std::string model_, phase_, batch_, context_, tokens_, weights_, act_, kv_, scale_rounding_, routing_,
+        routing_seed_;
 };
 
 }  // namespace sluice::tools

@@ -25,11 +25,10 @@ std::string count(std::int64_t number) {
     return grouped(static_cast<std::uint64_t>(number));
 }
 
-/// Embedding table, norms, vectors and routers stay BF16, whatever --weights says.
+/// Embedding table, norms and vectors stay BF16, whatever --weights says.
 bool always_bf16(const WeightShape& weight) {
     using Kind = WeightShape::Kind;
-    return weight.kind == Kind::embedding || weight.kind == Kind::norm || weight.kind == Kind::vector ||
-           weight.kind == Kind::router;
+    return weight.kind == Kind::embedding || weight.kind == Kind::norm || weight.kind == Kind::vector;
 }
 
 struct MixerText {

@@ -30,6 +30,7 @@ struct AttentionWork {
 struct ModelWork {
     std::string model;
     models::Workload workload;
+    bool routing_given = false;  ///< refused for a model without experts
 };
 
 /// A program in text form.

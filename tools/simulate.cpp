@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <filesystem>
@@ -30,6 +31,12 @@ using nlohmann::ordered_json;
 std::string folder_name(const std::string& text) {
     const std::string name = file_name(text);
     return name.empty() || name[0] == '.' ? "run" + name : name;
+}
+
+bool has_experts(const models::ModelConfig& config) {
+    return std::any_of(config.layers.begin(), config.layers.end(), [](const models::LayerConfig& layer) {
+        return std::holds_alternative<models::ExpertsConfig>(layer.feed_forward);
+    });
 }
 
 void take(Prepared& job, const models::Graph& graph, kernels::Compiled compiled) {
@@ -80,6 +87,10 @@ public:
         job_.inputs.push_back({"model", isa::find_config(isa::configs_directory(), "models", work.model)});
         const models::ModelConfig config = read_model(work.model).config;
         const models::Workload& step = work.workload;
+        const bool experts = has_experts(config);
+        if (work.routing_given && !experts) {
+            throw InputError("--routing", fmt::format("{} has no experts", config.name));
+        }
         const models::Graph graph = models::build_graph(config, step);
         const bool decode = step.phase == models::Phase::decode;
         job_.tokens = static_cast<double>(step.batch) * static_cast<double>(decode ? 1 : step.tokens);
@@ -96,6 +107,10 @@ public:
                          {"act_format", name(step.activations)},
                          {"kv_format", name(step.kv)},
                          {"parameters", models::parameter_count(config)}};
+        if (experts) {
+            job_.workload["routing"] = name(step.routing);
+            job_.workload["routing_seed"] = step.routing.seed;
+        }
         take(job_, graph, kernels::compile(graph, job_.chip.spec));
     }
 

@@ -83,6 +83,12 @@ TEST_CASE("unknown names list what there is and what was nearly right") {
     check_refused(program, "run gemm --m 1 --n 1 --k 1 --format fp9", {"--format", "fp9", "mxfp4", "bf16"});
     check_refused(program, "run --model toy-llama --phase train --context 5", {"--phase", "train", "prefill, decode"});
     check_refused(program, "run --model toy-llama --phase decode --context 5 --kv fp4", {"--kv", "fp4", "e4m3"});
+    check_refused(program, "run --model toy-llama --phase decode --context 5 --routing uniform",
+                  {"--routing", "no experts"});
+    check_refused(program, "run --model toy-experts --phase decode --context 5 --routing zipf:0",
+                  {"--routing", "zipf:0", "0 < S <= 8"});
+    check_refused(program, "run --model toy-experts --phase decode --context 5 --routing-seed x",
+                  {"--routing-seed", "x"});
     check_refused(program, std::string(test::kToyGemm) + " --set tsram.byts=4MiB",
                   {"tsram.byts", "did you mean \"tsram.bytes\""});
     check_refused(program, std::string(test::kToyGemm) + " --set tsram.bytes=many", {"tsram.bytes", "many"});
