@@ -108,6 +108,23 @@ TEST_CASE("a large FP4 product runs at 8.4 to 8.8 Pflop/s") {
     const double pflops = 9.437 * gemm_fraction(8192, 9216, 8192, Format::mxfp4, 65'536);
     CHECK((pflops >= 8.4 && pflops <= 8.8));
 }
+
+TEST_CASE("prefill attention in FP8 runs at 1.57 to 1.73 Pflop/s, out of the vector unit's schedule") {
+    models::AttentionSizes sizes;
+    sizes.heads = 32;
+    sizes.kv_heads = 8;
+    sizes.head_dim = 128;
+    sizes.tokens = 8192;
+    const tools::Outcome outcome = tools::simulate({"maia200", {}, tools::AttentionWork{sizes}});
+    const auto cycles = static_cast<double>(outcome.result.cycles);
+    // A score takes 8 issue slots (maximum, scale, exponent 4, sum, conversion), of 3 slots x 128 lanes x 36 tiles.
+    const double scores = 32.0 * 8192 * 8192;
+    CHECK(cycles >= scores * 8 / (3.0 * 128 * 36));
+    const double pflops = scores * 4 * 128 / cycles * 2e9 / 1e15;
+    INFO(pflops << " Pflop/s");
+    CHECK((pflops >= 1.57 && pflops <= 1.73));
+}
+
 // 256 column blocks on nine tiles: the widest takes 29, as 15 and 14, in steps of 16 row blocks. For each block of k it
 // multiplies 16 n blocks of C, at `cycles` each, while its port brings 16 + n operand blocks at 128 B a cycle.
 double bound_of_widest_tile(double cycles, double block_bytes) {
