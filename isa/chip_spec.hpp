@@ -164,6 +164,11 @@ struct NetworkSpec {
     std::int64_t pcie_bytes_per_second = 0;
 };
 
+/// What software, not the machine, spends.
+struct ScheduleSpec {
+    std::int64_t eager_launch_cycles = 0;  ///< before each operator of an eager schedule
+};
+
 struct PowerSpec {
     std::int64_t tdp_milliwatts = 0;
     std::int64_t core_millivolts = 0;
@@ -188,6 +193,7 @@ struct ChipSpec {
     GnocSpec gnoc;
     HbmSpec hbm;
     NetworkSpec network;
+    ScheduleSpec schedule;
     PowerSpec power;
 };
 

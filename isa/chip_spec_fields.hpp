@@ -255,6 +255,12 @@ void describe_hbm_timing(Visitor& visit, Chip& chip) {
 }
 
 template <class Visitor, class Chip>
+void describe_schedule(Visitor& visit, Chip& chip) {
+    visit({"schedule.eager_launch_cycles", "cycles", 0, kMaxCycles, "before each operator of an eager schedule"},
+          chip.schedule.eager_launch_cycles);
+}
+
+template <class Visitor, class Chip>
 void describe_power(Visitor& visit, Chip& chip) {
     auto& power = chip.power;
     visit({"power.tdp_milliwatts", "mW", 1, 1'000'000'000, "thermal design power"}, power.tdp_milliwatts);
@@ -274,6 +280,7 @@ void describe(Visitor&& visit, Chip& chip) {
     fields::describe_networks(visit, chip);
     fields::describe_hbm(visit, chip);
     fields::describe_hbm_timing(visit, chip);
+    fields::describe_schedule(visit, chip);
     fields::describe_power(visit, chip);
 }
 

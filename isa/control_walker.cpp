@@ -51,6 +51,15 @@ void ControlWalker::assign(const SetRegister& assignment) {
     set_register(assignment.reg, value);
 }
 
+std::int64_t ControlWalker::cycles(const DelayStatement& delay) const {
+    const std::int64_t cycles = delay.cycles.evaluate(env_);
+    if (cycles < 0 || cycles > kMaxDelayCycles) {
+        throw InputError("control program " + program_.name,
+                         fmt::format("a delay of {} cycles, allowed is 0..{}", cycles, kMaxDelayCycles));
+    }
+    return cycles;
+}
+
 void ControlWalker::enter(const Loop& loop) {
     const std::int64_t count = loop.count.evaluate(env_);
     if (count <= 0 || !loop.body || loop.body->empty()) {
@@ -105,7 +114,7 @@ const Statement* ControlWalker::next() {
             enter(*branch);
         } else if (const auto* assignment = std::get_if<SetRegister>(&statement.body)) {
             assign(*assignment);
-        } else {
+        } else if (const auto* delay = std::get_if<DelayStatement>(&statement.body); !delay || cycles(*delay) > 0) {
             return &statement;
         }
     }

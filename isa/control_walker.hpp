@@ -17,8 +17,9 @@ class ControlWalker {
 public:
     ControlWalker(const ControlProgram& program, const Environment& ids);
 
-    /// The next instruction, wait, signal or load_index in the order of execution; null at the end. Throws InputError
-    /// if a million statements in a row are none of these: they take no time, so no limit of cycles would end them.
+    /// The next instruction, wait, signal, load_index or delay of at least a cycle in the order of execution; null at
+    /// the end. Throws InputError if a million statements in a row are none of these: they take no time, so no limit of
+    /// cycles would end them.
     const Statement* next();
     [[nodiscard]] const Environment& environment() const { return env_; }
     /// Statements that it has walked past, and ends of blocks: what the walk itself costs.
@@ -39,6 +40,7 @@ private:
     void enter(const Loop& loop);
     void enter(const If& branch);
     void assign(const SetRegister& assignment);
+    [[nodiscard]] std::int64_t cycles(const DelayStatement& delay) const;
     void leave_frame();
 
     const ControlProgram& program_;

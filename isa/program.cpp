@@ -82,6 +82,9 @@ bool operator==(const Statement& a, const Statement& b) {
         }
         bool operator()(const WaitStatement& x) const { return x.use == std::get<WaitStatement>(other.body).use; }
         bool operator()(const SignalStatement& x) const { return x.use == std::get<SignalStatement>(other.body).use; }
+        bool operator()(const DelayStatement& x) const {
+            return x.cycles == std::get<DelayStatement>(other.body).cycles;
+        }
         bool operator()(const LoadIndex& x) const {
             const LoadIndex& y = std::get<LoadIndex>(other.body);
             return x.reg == y.reg && x.table == y.table && x.element == y.element;

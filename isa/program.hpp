@@ -250,6 +250,12 @@ struct WaitStatement {
 struct SignalStatement {
     SemUse use;
 };
+/// Longest delay: two seconds at 2 GHz, more than any step waits, and few enough that no run's clock overflows.
+constexpr std::int64_t kMaxDelayCycles = std::int64_t{1} << 32;
+/// The control processor does nothing for `cycles`, 0 to kMaxDelayCycles; its queues go on. No effect on values.
+struct DelayStatement {
+    Affine cycles = 0;
+};
 /// register = table[element]; the table is a section of index values in local SRAM.
 struct LoadIndex {
     std::uint8_t reg = 0;
@@ -267,7 +273,7 @@ struct SetRegister {
 };
 
 struct Statement {
-    std::variant<Instruction, Loop, If, WaitStatement, SignalStatement, LoadIndex, SetRegister> body;
+    std::variant<Instruction, Loop, If, WaitStatement, SignalStatement, DelayStatement, LoadIndex, SetRegister> body;
 };
 [[nodiscard]] bool operator==(const Statement& a, const Statement& b);
 

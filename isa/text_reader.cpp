@@ -557,12 +557,15 @@ private:
         if (in_.accept("signal")) {
             return {SignalStatement{semaphore()}};
         }
+        if (in_.accept("delay")) {
+            return {DelayStatement{affine()}};
+        }
         for (int reg = 0; reg < kRegisterCount; ++reg) {
             if (in_.accept(fmt::format("r{}", reg))) {
                 return register_statement(static_cast<std::uint8_t>(reg));
             }
         }
-        in_.fail("a statement (issue, loop, if, wait, signal, r0..r15) or `}`");
+        in_.fail("a statement (issue, loop, if, wait, signal, delay, r0..r15) or `}`");
     }
 
     Statement register_statement(std::uint8_t reg) {

@@ -233,6 +233,7 @@ public:
     }
     void operator()(const WaitStatement& wait) { line("wait " + text(wait.use)); }
     void operator()(const SignalStatement& signal) { line("signal " + text(signal.use)); }
+    void operator()(const DelayStatement& delay) { line("delay " + text(delay.cycles)); }
     void operator()(const LoadIndex& load) {
         line(fmt::format("r{} = table {} [{}]", load.reg, quoted(load.table), text(load.element)));
     }

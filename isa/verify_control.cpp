@@ -82,6 +82,9 @@ public:
     }
     void operator()(const WaitStatement& wait) { check_wait(wait.use); }
     void operator()(const SignalStatement& signal) { check_signal(signal.use); }
+    void operator()(const DelayStatement& delay) {
+        (void)checker_.require(delay.cycles, 0, kMaxDelayCycles, "a delay");
+    }
     void operator()(const LoadIndex& load) {
         const IndexTable* table = find_table(load.table);
         if (table == nullptr) {

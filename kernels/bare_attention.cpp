@@ -101,7 +101,7 @@ private:
 
 }  // namespace
 
-Compiled compile_attention(const models::Graph& graph, const isa::ChipSpec& chip) {
+Compiled compile_attention(const models::Graph& graph, const isa::ChipSpec& chip, Schedule schedule) {
     check_chip(chip);
     const auto& op = std::get<models::Attention>(graph.operators.at(0).body);
     InterleavedAttention attention;
@@ -134,8 +134,11 @@ Compiled compile_attention(const models::Graph& graph, const isa::ChipSpec& chip
     out.program.regions = hbm.regions();
     out.program.regions.insert(out.program.regions.end(), tile.regions.begin(), tile.regions.end());
     const Grouping grouping{1, chip.soc.clusters, chip.soc.tiles_per_cluster};
-    emit_groups(out.program, chip, grouping, tile.memory, graph.workload.scale_rounding,
-                [&attention](Emitter& emit) { emit_interleaved_tile(emit, attention); });
+    emit_groups(out.program, chip, grouping, tile.memory, graph.workload.scale_rounding, schedule,
+                [&attention](Emitter& emit) {
+                    launch_operator(emit);
+                    emit_interleaved_tile(emit, attention);
+                });
     out.nodes = {plan_node(graph, op, shape, chip)};
     Placer placer(attention, out.placement);
     placer.rows(op.q, shape.kv, attention.q_base, graph.workload.tokens, true);

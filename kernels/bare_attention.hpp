@@ -5,6 +5,6 @@
 
 namespace sluice::kernels {
 
-[[nodiscard]] Compiled compile_attention(const models::Graph& graph, const isa::ChipSpec& chip);
+[[nodiscard]] Compiled compile_attention(const models::Graph& graph, const isa::ChipSpec& chip, Schedule schedule);
 
 }  // namespace sluice::kernels

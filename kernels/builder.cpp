@@ -21,7 +21,7 @@ Affine ControlBuilder::begin_loop(const Affine& count) {
     Block* inner = body.get();
     block().push_back({isa::Loop{count, std::move(body)}});
     stack_.push_back(inner);
-    scopes_.push_back({true});
+    scopes_.push_back({true, count});
     return isa::variable(isa::loop_var(loop_depth_++));
 }
 
@@ -30,7 +30,7 @@ void ControlBuilder::begin_if(const Affine& value) {
     Block* inner = then_body.get();
     block().push_back({isa::If{value, std::move(then_body), std::make_shared<Block>()}});
     stack_.push_back(inner);
-    scopes_.push_back({false});
+    scopes_.push_back({});
 }
 
 void ControlBuilder::begin_else() {
@@ -110,16 +110,34 @@ void ControlBuilder::fence(isa::QueueId queue, std::vector<SemUse> waits, std::v
     issue(queue, std::move(waits), isa::FenceMacro{}, std::move(signals), label);
 }
 
-void ControlBuilder::wait(SemUse use) {
-    block().push_back({isa::WaitStatement{std::move(use)}});
-}
-
 void ControlBuilder::set_register(int reg, const Affine& value, std::int64_t lowest, std::int64_t highest) {
     block().push_back({isa::SetRegister{static_cast<std::uint8_t>(reg), false, value, lowest, highest}});
 }
 
 void ControlBuilder::add_register(int reg, const Affine& value, std::int64_t lowest, std::int64_t highest) {
     block().push_back({isa::SetRegister{static_cast<std::uint8_t>(reg), true, value, lowest, highest}});
+}
+
+void ControlBuilder::wait(const SemUse& use) {
+    block().push_back({isa::WaitStatement{use}});
+}
+
+void ControlBuilder::signal(const SemUse& use) {
+    block().push_back({isa::SignalStatement{use}});
+}
+
+void ControlBuilder::delay(std::int64_t cycles) {
+    block().push_back({isa::DelayStatement{cycles}});
+}
+
+std::int64_t ControlBuilder::repeats() const {
+    std::int64_t times = 1;
+    for (const Scope& scope : scopes_) {
+        SLUICE_CHECK(scope.is_loop && scope.count.is_constant(),
+                     "control program " + program_.name + ": how often a statement runs is not known here");
+        times *= scope.count.base;
+    }
+    return times;
 }
 
 void ControlBuilder::load_index(int reg, const std::string& table, const Affine& element) {

@@ -34,11 +34,17 @@ public:
                const std::string& label);
     void fence(isa::QueueId queue, std::vector<isa::SemUse> waits, std::vector<isa::SemUse> signals,
                const std::string& label);
-    /// The control processor itself waits.
-    void wait(isa::SemUse use);
     void set_register(int reg, const isa::Affine& value, std::int64_t lowest, std::int64_t highest);
     void add_register(int reg, const isa::Affine& value, std::int64_t lowest, std::int64_t highest);
+    /// Of the control processor itself.
+    void wait(const isa::SemUse& use);
+    void signal(const isa::SemUse& use);
+    void delay(std::int64_t cycles);
     void load_index(int reg, const std::string& table, const isa::Affine& element);
+
+    /// How often a statement at this place runs. Only where all open loops have constant counts and no condition is
+    /// open.
+    [[nodiscard]] std::int64_t repeats() const;
 
     [[nodiscard]] isa::ControlProgram finish();
 
@@ -49,6 +55,7 @@ private:
 
     struct Scope {
         bool is_loop = false;
+        isa::Affine count = 0;  ///< of a loop
     };
     isa::ControlSpec limits_;
     isa::ControlProgram program_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/compile.hpp"
 
+#include <fmt/format.h>
+
 #include "kernels/bare_attention.hpp"
 #include "kernels/decoder.hpp"
 #include "kernels/frame.hpp"
@@ -10,15 +12,21 @@ namespace sluice::kernels {
 
 namespace {
 
-Compiled compile_bare(const models::Graph& graph, const isa::ChipSpec& chip) {
+Compiled compile_bare(const models::Graph& graph, const isa::ChipSpec& chip, Schedule schedule) {
     const bool attention = std::holds_alternative<models::Attention>(graph.operators.at(0).body);
-    return attention ? compile_attention(graph, chip) : compile_gemm(graph, chip);
+    return attention ? compile_attention(graph, chip, schedule) : compile_gemm(graph, chip, schedule);
 }
 
 }  // namespace
 
-Compiled compile(const models::Graph& graph, const isa::ChipSpec& chip) {
-    Compiled compiled = graph.bare_operator ? compile_bare(graph, chip) : compile_decoder(graph, chip);
+Compiled compile(const models::Graph& graph, const isa::ChipSpec& chip, Schedule schedule) {
+    Compiled compiled =
+        graph.bare_operator ? compile_bare(graph, chip, schedule) : compile_decoder(graph, chip, schedule);
+    if (schedule == Schedule::eager) {
+        compiled.notes.push_back(
+            fmt::format("eager: each operator is launched when the one before is complete, which takes {} cycles",
+                        chip.schedule.eager_launch_cycles));
+    }
     check_semaphore_width(compiled.program, chip);
     return compiled;
 }

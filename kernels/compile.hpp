@@ -8,6 +8,7 @@
 #include "isa/chip_spec.hpp"
 #include "isa/program.hpp"
 #include "kernels/placement.hpp"
+#include "kernels/schedule.hpp"
 #include "models/graph.hpp"
 
 namespace sluice::kernels {
@@ -36,6 +37,7 @@ struct Compiled {
 
 /// Throws InputError: an operator or pattern that no kernel takes, a format the TTU does not take, a memory that is too
 /// small (bytes needed, bytes there, what would fit).
-[[nodiscard]] Compiled compile(const models::Graph& graph, const isa::ChipSpec& chip);
+[[nodiscard]] Compiled compile(const models::Graph& graph, const isa::ChipSpec& chip,
+                               Schedule schedule = Schedule::fused);
 
 }  // namespace sluice::kernels

@@ -46,7 +46,10 @@ public:
 
     void emit() {
         emit_embedding();
-        load_first_norm(0, {0, 0});
+        launch_operator(emit_);
+        if (!emit_.eager()) {
+            load_first_norm(0, {0, 0});
+        }
         for (std::size_t run = 0; run < plan_.model.runs.size(); ++run) {
             if (run > 0) {
                 restate_ready_x(x_count(run - 1), x_count(run));
@@ -161,27 +164,38 @@ private:
             norm("norm2", run, cluster_sem::ready_x, finished_count(product(run, kO)), weights + place.norm2);
         set_node(run, kNorm1Node, layer);
         emit_norm(first_norm(run, layer));
-        set_node(run, kNorm2Node, layer);
-        emit_norm_weights(emit_, norm2);
+        launch_operator(emit_);
+        if (!emit_.eager()) {
+            set_node(run, kNorm2Node, layer);
+            emit_norm_weights(emit_, norm2);
+        }
         set_node(run, kQkvNode, layer);
         emit_qkv(run, layer, weights + place.qkv);
+        launch_operator(emit_);
         set_node(run, kAttentionNode, layer);
         emit_attention(run, layer);
+        launch_operator(emit_);
         set_node(run, kONode, layer);
         emit_residual_product(run, kO, layer, plan_.csram.attention, cluster_sem::ready_attention,
                               work_units(attention(run, layer)));
+        launch_operator(emit_);
         set_node(run, kNorm2Node, layer);
         emit_norm(norm2);
-        load_next_norm(run, layer);
+        launch_operator(emit_);
+        if (!emit_.eager()) {
+            load_next_norm(run, layer);
+        }
         if (plan_.model.runs[run].shape.experts.count > 0) {
             emit_experts_layer(run, layer);
             return;
         }
         set_node(run, kGateUpNode, layer);
         emit_gate_up(run, weights + place.gate_up);
+        launch_operator(emit_);
         set_node(run, kDownNode, layer);
         emit_residual_product(run, kDown, layer, plan_.csram.ffn, cluster_sem::ready_ffn,
                               finished_count(product(run, kGateUp)));
+        launch_operator(emit_);
     }
 
     /// HBM offset of what a layer has there but its caches.
@@ -241,7 +255,11 @@ private:
     [[nodiscard]] RowDeal deal(std::int64_t row_blocks, std::int64_t rows, std::int64_t fit) const {
         return {row_blocks, rows, choose_rows_per_unit(row_blocks, rows, plan_.grouping.tiles_per_cluster, fit)};
     }
+    /// In a fused schedule its weights have been asked for before.
     void emit_norm(const Norm& norm) {
+        if (emit_.eager()) {
+            emit_norm_weights(emit_, norm);
+        }
         emit_norm_tile(emit_, norm);
         emit_norm_cluster(emit_, norm);
     }
@@ -404,6 +422,7 @@ private:
             emit_gates(emit_, plan_, shape.experts, route, piece, piece_rows(piece));
         };
         emit_product(route);
+        launch_operator(emit_);
 
         const RoutingShape& routing = plan_.routing[run];
         ExpertsWork work;
@@ -417,8 +436,10 @@ private:
         work.rows = token_deal(run);
         set_node(run, kExpertsNode, layer);
         emit_experts(emit_, plan_, work, finished_count(route));
+        launch_operator(emit_);
         set_node(run, kCombineNode, layer);
         emit_combine(emit_, plan_, work);
+        launch_operator(emit_);
     }
 
     [[nodiscard]] Product expert_product(std::size_t run, ProductIndex index) const {
@@ -503,6 +524,7 @@ private:
     void emit_decode_head(std::int64_t x_ready) {
         emit_.set_node(final_norm_node(plan_), final_norm_node(plan_));
         emit_norm(final_norm(x_ready));
+        launch_operator(emit_);
         emit_.set_node(head_node(plan_), head_node(plan_));
         Product head;
         head.shape = plan_.head_shape;
@@ -516,6 +538,9 @@ private:
         emit_head(emit_, plan_, head, chunk_.logits_block);
         // Every cluster has normed its rows: the next chunk's embedding may overwrite the residual of all.
         await_all_clusters();
+        if (chunk_index_ + 1 < plan_.chunks[static_cast<std::size_t>(emit_.group)].size()) {
+            launch_operator(emit_);
+        }
     }
 
     /// A cluster goes on when all of its group have come here: the next embedding overwrites the residual of all. (What
@@ -529,18 +554,27 @@ private:
 
     /// The group that holds the sequence's last token norms its row into `last rows` of every cluster.
     void emit_last_token(std::int64_t x_ready) {
+        const std::int64_t token = plan_.graph->workload.tokens - 1;
+        const std::int64_t position_block = token / kBlockEdge;
+        const std::int64_t row_block = position_block / plan_.grouping.groups - chunk_.first_row;
+        const bool here = row_block >= 0 && row_block < chunk_.row_blocks;  // the same in all groups
         emit_.set_node(final_norm_node(plan_), final_norm_node(plan_));
         emit_.release_tiles(cluster_sem::ready_x, x_ready, tile_sem::go, "last layer complete");
         emit_.tile.fence(queue::kLoad, {{own_tile_sem(tile_sem::go), 1}}, {}, "last layer complete");
         if (plan_.model.runs.back().shape.experts.count > 0) {
             await_all_clusters();
         }
-        const std::int64_t token = plan_.graph->workload.tokens - 1;
-        const std::int64_t position_block = token / kBlockEdge;
-        const std::int64_t row_block = position_block / plan_.grouping.groups - chunk_.first_row;
-        if (position_block % plan_.grouping.groups != emit_.group || row_block < 0 || row_block >= chunk_.row_blocks) {
-            return;
+        if (here && position_block % plan_.grouping.groups == emit_.group) {
+            emit_last_norm(x_ready, row_block, token % kBlockEdge);
         }
+        // Of other chunks nothing is normed: what was launched behind the last layer is the next chunk.
+        if (here) {
+            launch_operator(emit_);
+        }
+    }
+
+    /// Row `row` of row block `row_block` of this chunk, which is the sequence's last.
+    void emit_last_norm(std::int64_t x_ready, std::int64_t row_block, std::int64_t row) {
         Norm last = final_norm(x_ready);
         last.out_buffer = plan_.csram.last;
         // Sequence b becomes row b of the head's input: row b mod 32 of block b / 32, by counting down. The row has a
@@ -548,7 +582,7 @@ private:
         const std::int64_t highest = plan_.graph->workload.batch - 1;
         SingleRow single;
         single.row_block = row_block;
-        single.row = token % kBlockEdge;
+        single.row = row;
         single.loaded = {{emit_.group_sem(cluster_sem::x_read), 1}};
         single.finished = {{emit_.all_sem(cluster_sem::ready_last), 1}};
         const Affine position = isa::variable(isa::Var::self) - emit_.first_tile();
@@ -586,15 +620,10 @@ void emit_group(Emitter& emit, const DecoderPlan& plan) {
             ChunkEmitter(emit, plan, chunks[i], i, sequence).emit();
         }
     };
-    if (emit.group == 0) {
-        emit.set_node(head_node(plan), head_node(plan));
-        emit.cluster.branch(isa::variable(isa::Var::cluster) * -1, [&] {
-            for (const DmaMacro& clear : clear_last_rows(emit, plan)) {
-                emit.cluster.issue(queue::kCluster, {}, clear, {{emit.all_sem(cluster_sem::ready_last), 1}},
-                                   "clear rows without a sequence");
-            }
-        });
+    if (!emit.eager()) {
+        emit_clear_last_rows(emit, plan);
     }
+    launch_operator(emit);
     const std::int64_t sequences = plan.prefill() ? plan.graph->workload.batch : 1;
     if (sequences == 1) {
         all_chunks({0, 0});
@@ -624,7 +653,7 @@ std::vector<std::string> describe(const DecoderPlan& plan) {
 
 }  // namespace
 
-Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip) {
+Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip, Schedule schedule) {
     check_chip(chip);
     const DecoderPlan plan = plan_decoder(graph, chip);
     Compiled out;
@@ -637,7 +666,7 @@ Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip) 
     out.program.tables = routing_tables(plan, drawn_routes(plan));
     out.program.tables.insert(out.program.tables.begin(),
                               {"token_ids", tokens, 0, plan.model.vocab - 1, "uniform", 1, {}});
-    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, graph.workload.scale_rounding,
+    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, graph.workload.scale_rounding, schedule,
                 [&plan](Emitter& emit) { emit_group(emit, plan); });
     out.nodes = plan_nodes(plan, chip);
     out.notes = describe(plan);

@@ -9,6 +9,6 @@
 
 namespace sluice::kernels {
 
-[[nodiscard]] Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip);
+[[nodiscard]] Compiled compile_decoder(const models::Graph& graph, const isa::ChipSpec& chip, Schedule schedule);
 
 }  // namespace sluice::kernels

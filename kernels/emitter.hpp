@@ -9,6 +9,7 @@
 #include "kernels/builder.hpp"
 #include "kernels/layout.hpp"
 #include "kernels/mapping.hpp"
+#include "kernels/schedule.hpp"
 
 namespace sluice::kernels {
 
@@ -62,6 +63,10 @@ struct Emitter {
     VectorPrograms& vectors;
     ControlBuilder tile;
     ControlBuilder cluster;
+    Schedule schedule = Schedule::fused;
+    std::int64_t launches = 0;  ///< of operators, in a run: see launch_operator
+
+    [[nodiscard]] bool eager() const { return schedule == Schedule::eager; }
 
     [[nodiscard]] std::int64_t first_cluster() const { return group * grouping.clusters_per_group; }
     [[nodiscard]] std::int64_t first_tile() const { return group * grouping.tiles_per_group(); }

@@ -43,16 +43,42 @@ std::int64_t largest_count(const isa::Block& block) {
 
 }  // namespace
 
+void launch_operator(Emitter& emit) {
+    if (!emit.eager()) {
+        return;
+    }
+    const std::vector<isa::QueueId> joined{queue::kStream, queue::kLoad, queue::kTensor, queue::kVector};
+    for (const isa::QueueId queue : joined) {
+        emit.tile.fence(queue, {}, {{own_tile_sem(tile_sem::drained), 1}}, "operator done");
+    }
+    emit.tile.fence(queue::kStore, {{own_tile_sem(tile_sem::drained), static_cast<std::int64_t>(joined.size())}},
+                    {{own_cluster_sem(cluster_sem::done), 1}}, "operator done in tile");
+    emit.cluster.fence(queue::kPanel, {}, {{own_cluster_sem(cluster_sem::done), 1}}, "operator done");
+    emit.cluster.fence(queue::kCluster, {{own_cluster_sem(cluster_sem::done), emit.grouping.tiles_per_cluster + 1}},
+                       {{{Level::chip, 0, 0, kChipSemDone}, 1}}, "operator done in cluster");
+    emit.cluster.wait({own_cluster_sem(cluster_sem::launch), 1});
+    emit.cluster.signal({tiles_of_cluster_sem(emit.grouping, tile_sem::launch), 1});
+    emit.tile.wait({own_tile_sem(tile_sem::launch), 1});
+    emit.launches += emit.cluster.repeats();
+    SLUICE_CHECK(emit.tile.repeats() == emit.cluster.repeats(), "tiles and clusters launch at different places");
+}
+
 void emit_end(Emitter& emit) {
     emit.tile.fence(queue::kStore, {}, {{own_cluster_sem(cluster_sem::done), 1}}, "tile done");
     emit.cluster.fence(queue::kCluster, {{own_cluster_sem(cluster_sem::done), emit.grouping.tiles_per_cluster}},
                        {{{Level::chip, 0, 0, kChipSemDone}, 1}}, "cluster done");
 }
 
-isa::ControlProgram chip_program(const isa::ChipSpec& chip) {
-    isa::ControlProgram program{"chip", Level::chip, 0, 1, {}};
-    program.body.push_back({isa::WaitStatement{{{Level::chip, 0, 0, kChipSemDone}, chip.soc.clusters}}});
-    return program;
+isa::ControlProgram chip_program(const isa::ChipSpec& chip, std::int64_t launches) {
+    ControlBuilder builder(chip.control, "chip", Level::chip, 0, 1);
+    const isa::SemUse all_done{{Level::chip, 0, 0, kChipSemDone}, chip.soc.clusters};
+    builder.loop(launches, [&](const isa::Affine&) {
+        builder.wait(all_done);
+        builder.delay(chip.schedule.eager_launch_cycles);
+        builder.signal({cluster_sems(0, chip.soc.clusters, cluster_sem::launch), 1});
+    });
+    builder.wait(all_done);
+    return builder.finish();
 }
 
 std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMemory& memory) {
@@ -80,18 +106,22 @@ std::vector<SemInit> initial_semaphores(const isa::ChipSpec& chip, const TileMem
 }
 
 void emit_groups(isa::Program& program, const isa::ChipSpec& chip, const Grouping& grouping, const TileMemory& memory,
-                 isa::ScaleRounding rounding, const std::function<void(Emitter&)>& body) {
+                 isa::ScaleRounding rounding, Schedule schedule, const std::function<void(Emitter&)>& body) {
     program.semaphores = initial_semaphores(chip, memory);
     VectorPrograms vectors(rounding);
+    std::int64_t launches = 0;
     for (std::int64_t group = 0; group < grouping.groups; ++group) {
         // On the heap: the builders point into the emitter, so it must not move.
         const auto emit = std::make_unique<Emitter>(chip, grouping, group, memory, vectors);
+        emit->schedule = schedule;
         body(*emit);
         emit_end(*emit);
+        SLUICE_CHECK(group == 0 || emit->launches == launches, "groups launch different numbers of operators");
+        launches = emit->launches;
         program.controls.push_back(emit->tile.finish());
         program.controls.push_back(emit->cluster.finish());
     }
-    program.controls.push_back(chip_program(chip));
+    program.controls.push_back(chip_program(chip, launches));
     program.vector_programs = vectors.finish();
 }
 

@@ -73,6 +73,7 @@ void choose_grouping(GemmPlan& plan, const isa::ChipSpec& chip) {
 }
 
 void emit_group(Emitter& emit, const GemmPlan& plan) {
+    launch_operator(emit);
     const Split rows{plan.row_blocks(), plan.grouping.groups};
     const std::int64_t first_row = emit.group * rows.least() + std::min(emit.group, rows.remainder());
     Product product;
@@ -155,7 +156,7 @@ Placement placement(const models::Linear& linear, const GemmPlan& plan) {
 
 }  // namespace
 
-Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
+Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip, Schedule schedule) {
     check_chip(chip);
     const auto& linear = std::get<models::Linear>(graph.operators.at(0).body);
     const models::Tensor& a = graph.tensors.at(static_cast<std::size_t>(linear.in));
@@ -192,7 +193,7 @@ Compiled compile_gemm(const models::Graph& graph, const isa::ChipSpec& chip) {
     out.program.regions = hbm.regions();
     out.program.regions.insert(out.program.regions.end(), csram.regions().begin(), csram.regions().end());
     out.program.regions.insert(out.program.regions.end(), plan.tile.regions.begin(), plan.tile.regions.end());
-    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, graph.workload.scale_rounding,
+    emit_groups(out.program, chip, plan.grouping, plan.tile.memory, graph.workload.scale_rounding, schedule,
                 [&plan](Emitter& emit) { emit_group(emit, plan); });
     out.nodes = {plan_node(graph, plan, chip)};
     out.placement = placement(linear, plan);

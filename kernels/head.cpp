@@ -45,8 +45,24 @@ void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64
     emit_product_cluster(emit, head);
 }
 
+void emit_clear_last_rows(Emitter& emit, const DecoderPlan& plan) {
+    if (emit.group != 0) {
+        return;
+    }
+    emit.set_node(head_node(plan), head_node(plan));
+    emit.cluster.branch(isa::variable(isa::Var::cluster) * -1, [&] {
+        for (const isa::DmaMacro& clear : clear_last_rows(emit, plan)) {
+            emit.cluster.issue(queue::kCluster, {}, clear, {{emit.all_sem(cluster_sem::ready_last), 1}},
+                               "clear rows without a sequence");
+        }
+    });
+}
+
 void emit_prefill_head(Emitter& emit, const DecoderPlan& plan) {
     emit.set_node(head_node(plan), head_node(plan));
+    if (emit.eager()) {
+        emit_clear_last_rows(emit, plan);
+    }
     const std::int64_t batch = plan.graph->workload.batch;
     Product head;
     head.shape = plan.head_shape;

@@ -10,6 +10,9 @@ namespace sluice::kernels {
 /// block `first_block` of the logits.
 void emit_head(Emitter& emit, const DecoderPlan& plan, Product& head, std::int64_t first_block);
 
+/// Clears rows of the head's input that no sequence has. A fused schedule does so before all else.
+void emit_clear_last_rows(Emitter& emit, const DecoderPlan& plan);
+
 /// After all sequences of a prefill: the head over their last tokens, by all tiles of the chip together.
 void emit_prefill_head(Emitter& emit, const DecoderPlan& plan);
 

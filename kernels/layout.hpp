@@ -45,6 +45,8 @@ enum : std::uint8_t {
     expert_hidden_full,
     expert_results_free,
     expert_results_full,
+    drained,  // eager: a queue has ended what it was given
+    launch,   // eager: the cluster's word that the next operator begins
     count
 };
 }  // namespace tile_sem
@@ -65,6 +67,7 @@ enum : std::uint8_t {
     x_read,
     panel_free,  // the panel in CSRAM has been read for the last time
     done,
+    launch,  // eager: the chip's word that the next operator begins
     a_free,  // one for every slot of the activation ring: see activation_slot_free
     count = a_free + 16
 };

@@ -136,11 +136,27 @@ void WorkloadFlags::add_to(CLI::App& command) {
     text("--routing", routing_, "SOURCE", model,
          "which experts tokens choose: uniform (default), or zipf:S: the expert of rank r weighs r^-S");
     text("--routing-seed", routing_seed_, "N", model, "of the experts that are drawn (default 1)");
+    text("--schedule", schedule_, "SCHEDULE", "Compiling",
+         "fused (default): what the next operators need streams while one computes; eager: one launched after the "
+         "other");
     chip_.add_to(command);
 }
 
 isa::ScaleRounding WorkloadFlags::scale_rounding() const {
     return isa::parse_scale_rounding(scale_rounding_.empty() ? "floor" : scale_rounding_, "--scale-rounding");
+}
+
+kernels::Schedule WorkloadFlags::schedule() const {
+    for (const kernels::Schedule schedule : {kernels::Schedule::fused, kernels::Schedule::eager}) {
+        if (schedule_ == name(schedule)) {
+            return schedule;
+        }
+    }
+    if (schedule_.empty()) {
+        return kernels::Schedule::fused;
+    }
+    throw InputError("--schedule", fmt::format("found \"{}\", allowed: fused, eager{}", schedule_,
+                                               isa::did_you_mean(schedule_, {"fused", "eager"})));
 }
 
 GemmWork WorkloadFlags::gemm() const {
@@ -234,6 +250,7 @@ Request WorkloadFlags::request() const {
     Request request;
     request.chip = chip_.chip;
     request.sets = chip_.sets;
+    request.schedule = schedule();
     if (!model_.empty()) {
         refuse_given({{"argument", &what_}}, "--model says what to run");
         refuse_all({of_product, of_bare}, "goes with gemm, not with --model");
@@ -252,6 +269,7 @@ Request WorkloadFlags::request() const {
         refuse_given(of_attention, "goes with attention, not with a program");
         refuse_all({of_sequences, of_model}, "goes with --model, not with a program");
         refuse_given(rounding, "a program names the rule in its vector programs");
+        refuse_given({{"--schedule", &schedule_}}, "a program is scheduled already");
         request.work = ProgramWork{what_};
     } else {
         throw InputError("argument",

@@ -47,6 +47,7 @@ private:
     [[nodiscard]] AttentionWork attention() const;
     [[nodiscard]] ModelWork model() const;
     [[nodiscard]] isa::ScaleRounding scale_rounding() const;
+    [[nodiscard]] kernels::Schedule schedule() const;
 
     ChipFlags chip_;
     std::string what_;
@@ -54,7 +55,7 @@ private:
     std::string heads_, kv_heads_, head_dim_, past_;
     bool causal_ = false;
     std::string model_, phase_, batch_, context_, tokens_, weights_, act_, kv_, scale_rounding_, routing_,
-        routing_seed_;
+        routing_seed_, schedule_;
 };
 
 }  // namespace sluice::tools

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "isa/format.hpp"
+#include "kernels/schedule.hpp"
 #include "models/bare_operators.hpp"
 #include "models/graph.hpp"
 
@@ -42,6 +43,7 @@ struct Request {
     std::string chip;               ///< shipped name or path; "": the program's own chip, else kDefaultChip
     std::vector<std::string> sets;  ///< "path=value"
     std::variant<GemmWork, AttentionWork, ModelWork, ProgramWork> work;
+    kernels::Schedule schedule = kernels::Schedule::fused;  ///< of what is compiled; a program has its own
 };
 
 constexpr const char* kDefaultChip = "maia200";

@@ -65,7 +65,7 @@ public:
                          {"a_format", name(work.a)},
                          {"b_format", name(work.b)},
                          {"out_format", name(work.out)}};
-        take(job_, graph, kernels::compile(graph, job_.chip.spec));
+        compile(graph);
     }
 
     void operator()(const AttentionWork& work) {
@@ -79,7 +79,7 @@ public:
                          {"batch", sizes.batch},         {"past", sizes.past},
                          {"causal", sizes.causal},       {"format", name(sizes.format)},
                          {"out_format", name(sizes.out)}};
-        take(job_, graph, kernels::compile(graph, job_.chip.spec));
+        compile(graph);
     }
 
     void operator()(const ModelWork& work) {
@@ -111,7 +111,7 @@ public:
             job_.workload["routing"] = name(step.routing);
             job_.workload["routing_seed"] = step.routing.seed;
         }
-        take(job_, graph, kernels::compile(graph, job_.chip.spec));
+        compile(graph);
     }
 
     void operator()(const ProgramWork& work) {
@@ -124,6 +124,10 @@ public:
     }
 
 private:
+    void compile(const models::Graph& graph) {
+        job_.workload["schedule"] = name(request_.schedule);
+        take(job_, graph, kernels::compile(graph, job_.chip.spec, request_.schedule));
+    }
     void read_chip(const std::string& otherwise) {
         const std::string& chip = request_.chip.empty() ? otherwise : request_.chip;
         job_.chip = isa::read_chip(chip, request_.sets);

@@ -55,6 +55,9 @@ std::string heading(const Prepared& job) {
         formats = fmt::format(": weights {}, activations {}, KV cache {}", field(work, "weights_format"),
                               field(work, "act_format"), field(work, "kv_format"));
     }
+    if (kind != "program") {
+        formats += fmt::format(", {} schedule", field(work, "schedule"));
+    }
     return fmt::format("{} on {}{}{}\n\n", job.name, job.chip.spec.name, changes(job.chip.values), formats);
 }
 

@@ -12,6 +12,7 @@ std::string_view name(WaitKind kind) {
         case WaitKind::control: return "control";
         case WaitKind::throttle: return "throttle";
         case WaitKind::engine: return "engine";
+        case WaitKind::launch: return "launch";
     }
     return "?";
 }

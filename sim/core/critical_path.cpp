@@ -20,6 +20,7 @@ std::string_view name(Resource resource) {
         case Resource::reshaper: return "reshaper";
         case Resource::banks: return "banks";
         case Resource::fence: return "fence";
+        case Resource::launch: return "launch";
         case Resource::unrecorded: return "unrecorded";
     }
     return "?";

@@ -26,6 +26,7 @@ enum class Resource : std::uint8_t {
     reshaper,
     banks,
     fence,
+    launch,
     unrecorded
 };
 constexpr std::size_t kResourceCount = static_cast<std::size_t>(Resource::unrecorded) + 1;

@@ -14,9 +14,9 @@ namespace sluice::sim {
 
 /// Kinds of waiting. Every cycle of an engine lane is busy, one of these, or idle (nothing in its queue and its control
 /// program is finished or has not sent anything).
-/// `engine`: ready, but the shared array works for another context.
-enum class WaitKind : std::uint8_t { semaphore, memory, bank_conflict, queue_full, control, throttle, engine };
-constexpr std::size_t kWaitKindCount = static_cast<std::size_t>(WaitKind::engine) + 1;
+/// `engine`: ready, but the shared array works for another context. `launch`: a delay of the control program.
+enum class WaitKind : std::uint8_t { semaphore, memory, bank_conflict, queue_full, control, throttle, engine, launch };
+constexpr std::size_t kWaitKindCount = static_cast<std::size_t>(WaitKind::launch) + 1;
 [[nodiscard]] std::string_view name(WaitKind kind);
 
 /// busy + sum(waiting) + idle == total, exactly.

@@ -58,6 +58,10 @@ void ControlProcessor::advance() {
         finish_program();
         return;
     }
+    if (const auto* delay = std::get_if<isa::DelayStatement>(&statement_->body)) {
+        stand(*delay);
+        return;
+    }
     account_.enter(LaneAccount::State::busy, now);
     const isa::ControlSpec& spec = context_.chip.control;
     const bool load = std::holds_alternative<isa::LoadIndex>(statement_->body);
@@ -86,6 +90,8 @@ void ControlProcessor::execute() {
         give(*signal);
     } else if (const auto* load = std::get_if<isa::LoadIndex>(&statement_->body)) {
         look_up(*load);
+    } else {
+        end_delay();
     }
 }
 
@@ -131,6 +137,23 @@ void ControlProcessor::give(const isa::SignalStatement& statement) {
     energy.add(EnergyEvent::semaphore_operation, 1);
     context_.ledger.book(kNoNode, energy, now, now);
     context_.semaphores.signal(location_, signal, {record_, now}, &where_);
+    advance();
+}
+
+void ControlProcessor::stand(const isa::DelayStatement& delay) {
+    const Cycle now = context_.scheduler.now();
+    account_.enter(WaitKind::launch, now);
+    record_ = context_.path.add(now, {record_, now}, Resource::launch, Resource::launch);
+    const std::int64_t cycles = delay.cycles.evaluate(walker_.back().environment());
+    context_.scheduler.after(static_cast<Cycle>(cycles), Phase::arbitrate, *this, kExecute);
+}
+
+void ControlProcessor::end_delay() {
+    const Cycle now = context_.scheduler.now();
+    record_ = context_.path.add(now, {record_, now}, Resource::control, Resource::control);
+    EnergyList energy;
+    energy.add(EnergyEvent::control_instruction, 1);
+    context_.ledger.book(kNoNode, energy, now, now);
     advance();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A control processor runs one control program: `issue_cycles` for every instruction, wait and signal,
-// `load_index_cycles` for a table look-up, nothing for loops, conditionals and registers. An instruction is evaluated
-// and put into its queue at the end of its issue; if the queue is full the processor stalls until the queue's head
-// starts.
+// `load_index_cycles` for a table look-up, its own cycles for a delay, nothing for loops, conditionals and registers.
+// An instruction is evaluated and put into its queue at the end of its issue; if the queue is full the processor stalls
+// until the queue's head starts.
 #include <array>
 #include <systemc>
 #include <vector>
@@ -49,6 +49,8 @@ private:
     void wait(const isa::WaitStatement& statement);
     void give(const isa::SignalStatement& statement);
     void look_up(const isa::LoadIndex& load);
+    void stand(const isa::DelayStatement& delay);
+    void end_delay();
     void finish_program();
     void stalled_until_now(Cause cause, Resource gap);
     [[nodiscard]] Lane& lane_of(const isa::Instruction& instruction) const;

@@ -175,7 +175,9 @@ Program everything() {
                   {Loop{0, nullptr}},
                   {LoadIndex{15, "pages", variable(Var::r0)}},
                   {SetRegister{0, false, Affine(-7), -7, 7}},
-                  {SetRegister{0, true, Affine(1), -7, 7}}};
+                  {SetRegister{0, true, Affine(1), -7, 7}},
+                  {DelayStatement{kMaxDelayCycles}},
+                  {DelayStatement{Affine(3, {{Var::self, 16}})}}};
     ControlProgram clusters{
         "clusters", Level::cluster, 0, 1, {{Instruction{{Engine::cdma, 7}, {}, plain, {}, 0, "c"}}}};
     p.controls = {tiles, clusters, {"chip", Level::chip, 0, 1, {}}};
@@ -188,6 +190,7 @@ control "main" tile count 2 from 0 {
   r1 = 0 in 0..7
   r1 += 1 in 0..7
   r2 = table "t" [7 - r1]
+  delay 100 + 8*r2
   loop 4 {
     issue tdma.0 "load" node 0 {
       wait tile(self)[3] x 2
@@ -258,8 +261,8 @@ TEST_CASE("a program that uses everything is read back equal, and writes the sam
 TEST_CASE("text that people write is read, and then round-trips") {
     const Program p = read_text(kSmall, "small");
     CHECK((read_text(write_text(p), "again") == p));
-    CHECK(p.controls.at(0).body.size() == 7);
-    const auto& loop = std::get<Loop>(p.controls[0].body[3].body);
+    CHECK(p.controls.at(0).body.size() == 8);
+    const auto& loop = std::get<Loop>(p.controls[0].body[4].body);
     const auto& load = std::get<Instruction>(loop.body->at(0).body);
     const auto& dma = std::get<DmaMacro>(load.macro);
     CHECK(dma.src.offset == Affine(0, {{Var::i0, 4096}, {Var::self, 1}}));

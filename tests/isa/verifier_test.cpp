@@ -376,6 +376,14 @@ TEST_CASE("registers have ranges, and hold 0 before anything sets them") {
     check_limit(early(0), early(4096), kLabel, "the destination reaches bytes -4096");
 }
 
+TEST_CASE("a delay is not negative, and bounded") {
+    const auto delay = [](const std::string& cycles) { return tile("loop 8 { delay " + cycles + " }"); };
+    const std::string where = "control program main: ";
+    check_limit(delay("7 - i0"), delay("6 - i0"), where, "a delay reaches -1..6, allowed is 0..4294967296");
+    check_limit(delay(fmt::format("{} + i0", kMaxDelayCycles - 7)), delay(fmt::format("{} + i0", kMaxDelayCycles - 6)),
+                where, "a delay");
+}
+
 TEST_CASE("semaphores exist, and hold what is counted into them") {
     const auto signal = [](const std::string& sem) { return tile("signal " + sem + " wait " + sem); };
     const std::string where = "control program main: ";

@@ -79,9 +79,10 @@ struct Ran {
 
 /// Compiles, verifies, writes and reads back, runs; then: the run did what the program says, no part was faster than
 /// its lower bound, and every cycle of every engine is accounted for.
-inline Ran compile_and_run(const models::Graph& graph, const isa::ChipSpec& chip) {
+inline Ran compile_and_run(const models::Graph& graph, const isa::ChipSpec& chip,
+                           kernels::Schedule schedule = kernels::Schedule::fused) {
     Ran ran;
-    ran.compiled = kernels::compile(graph, chip);
+    ran.compiled = kernels::compile(graph, chip, schedule);
     isa::verify(ran.compiled.program, chip);
     check_round_trip(ran.compiled.program);
     ran.result = sim::run(chip, ran.compiled.program);

@@ -55,8 +55,9 @@ inline void check_equal(const models::Graph& graph, const models::Values& found,
 
 /// Compiles, runs and compares; returns the outputs.
 inline models::Values check_values(const models::Graph& graph, const isa::ChipSpec& chip, const models::Values& inputs,
-                                   const isa::MachineOptions& options = {}) {
-    kernels::Compiled compiled = kernels::compile(graph, chip);
+                                   const isa::MachineOptions& options = {},
+                                   kernels::Schedule schedule = kernels::Schedule::fused) {
+    kernels::Compiled compiled = kernels::compile(graph, chip, schedule);
     models::Values found = run_values(graph, chip, inputs, compiled, options);
     check_equal(graph, found, models::execute(graph, inputs, {compiled.placement.attention_chunk}));
     return found;

@@ -37,10 +37,10 @@ struct Subject {
     models::Values inputs, outputs;
     std::string text;
 
-    Subject(models::Graph work, isa::ChipSpec spec)
+    Subject(models::Graph work, isa::ChipSpec spec, kernels::Schedule schedule = kernels::Schedule::fused)
         : graph(std::move(work)),
           chip(std::move(spec)),
-          compiled(kernels::compile(graph, chip)),
+          compiled(kernels::compile(graph, chip, schedule)),
           inputs(models::random_inputs(graph, 5)),
           outputs(run_values(graph, chip, inputs, compiled)),
           text(isa::write_text(compiled.program)) {}
@@ -150,6 +150,11 @@ TEST_CASE("faults in a decode step are noticed") {
 
 TEST_CASE("faults in a decode step of several row blocks are noticed") {
     check_mutants("decode, 60 sequences", Subject(models::build_graph(small_model(1), decode(60, 100)), chip("toy")));
+}
+
+TEST_CASE("faults in an eager decode step are noticed") {
+    check_mutants("eager decode",
+                  Subject(models::build_graph(small_model(2), decode(3, 300)), chip("toy"), kernels::Schedule::eager));
 }
 
 TEST_CASE("faults in a prefill are noticed") {

@@ -11,13 +11,15 @@ namespace sluice::test {
 namespace {
 
 using isa::Format;
+using kernels::Schedule;
 using models::Graph;
 
 constexpr std::uint64_t kShuffles = 2;
 
-void check_order(const std::string& what, const Graph& graph, const isa::ChipSpec& chip) {
+void check_order(const std::string& what, const Graph& graph, const isa::ChipSpec& chip,
+                 Schedule schedule = Schedule::fused) {
     INFO(what << " on " << chip.name);
-    const kernels::Compiled compiled = kernels::compile(graph, chip);
+    const kernels::Compiled compiled = kernels::compile(graph, chip, schedule);
     const models::Values inputs = models::random_inputs(graph, 9);
     isa::Program program = compiled.program;
     const auto load = [&](isa::Memories& memories) {
@@ -105,6 +107,26 @@ TEST_CASE("prefills have no race and one result") {
                                         with_formats(prefill(2, 70), Format::mxfp4, Format::mxfp4, Format::e4m3)),
                     chip);
     }
+}
+
+TEST_CASE("eager schedules have no race and one result") {
+    const auto check = [](const std::string& what, const Graph& graph, const isa::ChipSpec& chip) {
+        check_order("eager " + what, graph, chip, Schedule::eager);
+    };
+    const Graph product = models::build_gemm(100, 70, 200, Format::mxfp8, Format::mxfp4, Format::bf16);
+    check("gemm", product, chip("maia200"));
+    for (const isa::ChipSpec& chip : {chip("toy"), chip("maia200", {"soc.clusters=3"})}) {
+        check("gemm", product, chip);
+        for (const auto& [batch, context] : {std::pair{1, 1}, std::pair{40, 100}}) {
+            check("decode", models::build_graph(small_model(2), decode(batch, context)), chip);
+        }
+        for (const auto& [batch, tokens] : {std::pair{2, 145}, std::pair{34, 5}}) {
+            check("prefill", models::build_graph(small_model(2), prefill(batch, tokens)), chip);
+        }
+    }
+    const isa::ChipSpec chunked = chip("toy", {"csram.bytes=128KiB"});
+    check("decode in chunks", models::build_graph(small_model(2), decode(70, 40)), chunked);
+    check("prefill in chunks", models::build_graph(small_model(2), prefill(2, 200)), chunked);
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ isa::Program with_panel(const isa::ChipSpec& chip, std::int64_t row_blocks) {
     isa::Program program;
     program.name = "panel";
     program.chip = chip.name;
-    kernels::emit_groups(program, chip, grouping, plan.memory, isa::ScaleRounding::floor, body);
+    kernels::emit_groups(program, chip, grouping, plan.memory, isa::ScaleRounding::floor, kernels::Schedule::fused,
+                         body);
     isa::verify(program, chip);
     return program;
 }

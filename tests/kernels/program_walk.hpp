@@ -12,7 +12,7 @@
 namespace sluice::test {
 
 struct Asked {
-    std::uint64_t issued = 0;  ///< instructions, waits, signals and table loads of the control processors
+    std::uint64_t issued = 0;  ///< instructions, waits, signals, delays and table loads of the control processors
     std::uint64_t hbm_read = 0, hbm_written = 0;  ///< bytes of whole 32-byte beats, run by run
     std::uint64_t macs = 0;
 };
@@ -57,6 +57,7 @@ public:
     }
     void operator()(const isa::WaitStatement& /*wait*/) { ++asked_.issued; }
     void operator()(const isa::SignalStatement& /*signal*/) { ++asked_.issued; }
+    void operator()(const isa::DelayStatement& delay) { asked_.issued += delay.cycles.evaluate(env_) > 0 ? 1 : 0; }
     void operator()(const isa::LoadIndex& load) {
         ++asked_.issued;
         const auto table = std::find_if(program_.tables.begin(), program_.tables.end(),

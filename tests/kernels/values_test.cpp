@@ -90,5 +90,21 @@ TEST_CASE("a prefill gives the reference's bits") {
     }
 }
 
+TEST_CASE("an eager schedule gives the reference's bits") {
+    const isa::ChipSpec toy = chip("toy");
+    const auto check = [&toy](const models::Graph& graph) {
+        check_values(graph, toy, models::random_inputs(graph, 3), {}, kernels::Schedule::eager);
+    };
+    check(models::build_gemm(100, 70, 200, Format::mxfp8, Format::mxfp4, Format::bf16));
+    for (const auto& [batch, context] : {std::pair{1, 1}, std::pair{35, 70}}) {
+        INFO(batch << " sequences of " << context);
+        check(models::build_graph(small_model(2), decode(batch, context)));
+    }
+    for (const auto& [batch, tokens] : {std::pair{2, 45}, std::pair{1, 200}}) {
+        INFO(batch << " sequences of " << tokens);
+        check(models::build_graph(small_model(2), prefill(batch, tokens)));
+    }
+}
+
 }  // namespace
 }  // namespace sluice::test

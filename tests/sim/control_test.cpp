@@ -109,6 +109,52 @@ TEST_CASE("instructions cost issue cycles, look-ups their own, loops nothing") {
     CHECK(account(result, "chip.cluster0.tile0.control").busy == 5 * (8 + 8));
 }
 
+TEST_CASE("a delay takes its cycles and no more, and queues go on meanwhile") {
+    constexpr Cycle kIssue = 8;
+    const isa::Statement delay{isa::DelayStatement{of(isa::Var::i0, 10, 100)}};
+    const isa::Statement none{isa::DelayStatement{0}};
+    const isa::Block around{fence(tdma()), none, fence(tdma(1))};
+    const auto with = [&](const isa::Block& body) {
+        return sim::run(toy(), program({control(isa::Level::tile, 0, 1, body)}));
+    };
+    const sim::RunResult plain = with(around);
+    CHECK(plain.cycles == 2 * kIssue + 1);
+    const sim::RunResult result = with({around[0], loop(3, {delay, none}), around[2]});
+    constexpr Cycle kDelays = 100 + 110 + 120;
+    CHECK(result.cycles == plain.cycles + kDelays);
+    const sim::EngineAccount& processor = account(result, "chip.cluster0.tile0.control");
+    CHECK(processor.busy == 2 * kIssue);
+    CHECK(waiting(processor, sim::WaitKind::launch) == kDelays);
+    CHECK(waiting(account(plain, "chip.cluster0.tile0.control"), sim::WaitKind::launch) == 0);
+    // The first fence runs as soon as it is issued.
+    CHECK(account(result, "chip.cluster0.tile0.tdma.ch0").busy == 1);
+    Cycle on_path = 0;
+    for (const sim::CriticalSegment& segment : result.critical_path) {
+        on_path += segment.resource == "launch" ? segment.cycles : 0;
+    }
+    CHECK(on_path == kDelays);
+    // One that ends a program counts too, and so does the chip's.
+    CHECK(with({delay}).cycles == 100);
+    CHECK(sim::run(toy(), program({control(isa::Level::chip, 0, 1, {delay, delay})})).cycles == 200);
+}
+
+TEST_CASE("a delay that is negative or too long stops the run, and one of no cycles does not count as work") {
+    const auto first = [](const isa::Affine& cycles) {
+        const isa::ControlProgram p = control(isa::Level::tile, 0, 1, {{isa::DelayStatement{cycles}}}, "late");
+        return isa::ControlWalker(p, {}).next() != nullptr;
+    };
+    CHECK(first(isa::kMaxDelayCycles));
+    CHECK(first(1));
+    CHECK_FALSE(first(0));
+    for (const std::int64_t cycles : {std::int64_t{-1}, isa::kMaxDelayCycles + 1}) {
+        CHECK_THROWS_WITH(first(cycles), Contains("control program late") && Contains("a delay of") &&
+                                             Contains(std::to_string(cycles) + " cycles, allowed is 0..4294967296"));
+    }
+    const isa::ControlProgram spinner =
+        control(isa::Level::tile, 0, 1, {loop(1'000'000'000'000, {{isa::DelayStatement{0}}})});
+    CHECK_THROWS_WITH(isa::ControlWalker(spinner, {}).next(), Contains("loops without issuing"));
+}
+
 TEST_CASE("a looked-up index decides what happens") {
     isa::Program p = program(
         {control(isa::Level::tile, 0, 1, {{isa::LoadIndex{2, "t", 3}}, loop(of(isa::Var::r2), {fence(tdma())})})});

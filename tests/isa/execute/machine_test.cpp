@@ -246,6 +246,16 @@ TEST_CASE("a register that leaves its range stops the run") {
                Contains("control program tile 0: register r2 becomes 6, outside its declared range 0..5"));
 }
 
+TEST_CASE("a delay has no effect on values, and is checked") {
+    const std::string move = issue("tdma.0", "move", "dma hbm(0)[0] -> tsram(self)[0] run 64");
+    Run plain(tile(move));
+    Run delayed(tile("delay 100\n" + move + "delay 0\n"));
+    plain.machine.run();
+    delayed.machine.run();
+    CHECK(bytes_of(delayed.memories.at(Space::tsram, 0), 0, 64) == bytes_of(plain.memories.at(Space::tsram, 0), 0, 64));
+    CHECK_THAT(error(tile("delay -1\n" + fence("ttu.0", "x", ""))), Contains("a delay of -1 cycles"));
+}
+
 TEST_CASE("tile, cluster and self are those of the tile that runs the program") {
     const std::string text =
         "control \"both\" tile count 2 from 0 {\n" +
