@@ -73,6 +73,18 @@ TEST_CASE("a decode step launches every node once, and none before the one befor
     }
 }
 
+TEST_CASE("a layer of experts is eight launches") {
+    constexpr std::int64_t kNodesOfExperts = 8;
+    DenseModel model = small_model(kLayers);
+    model.experts = 8;
+    model.chosen = 2;
+    for (const isa::ChipSpec& chip : chips()) {
+        const Ran ran = compile_and_run(models::build_graph(model, decode(5, 40)), chip, Schedule::eager);
+        check_launches(ran.result, chip, kNodesOfExperts * kLayers + 3);
+        check_apart(ran, chip);
+    }
+}
+
 TEST_CASE("a prefill launches embedding, layers and final norm for every sequence, and the head once") {
     for (const isa::ChipSpec& chip : chips()) {
         for (const std::int64_t batch : {1, 3}) {
