@@ -189,7 +189,7 @@ TEST_CASE("fields that do not fit together are refused at the one that was set")
         {"soc.clusters=29", "256 tiles"},
         {"ttu.k_per_cycle_fp4=48", "a divisor or a multiple of 32"},
         {"tvp.lanes_32b=512", "tvp.lanes_16b (256)"},
-        {"tsram.bytes=3000000", "(4096)"},
+        {"tsram.bytes=3000000", "(8192)"},
         {"csram.bank_bytes_per_cycle=100", "a multiple of 32"},
         {"tsram.output_region_bytes=4MiB", "tsram.bytes (3145728)"},
         {"tsram.output_region_bytes=4100", "a multiple of 4096"},
