@@ -63,8 +63,9 @@ TEST_CASE("bare attention is never faster than its bounds") {
         INFO(text(s));
         const Ran ran = compile_and_run(models::build_attention(s), chip("toy"));
         const kernels::PlanNode& node = ran.compiled.nodes.at(0);
-        const double pairs = s.causal ? static_cast<double>(s.tokens * s.past + s.tokens * (s.tokens + 1) / 2)
-                                      : static_cast<double>(s.tokens * (s.past + s.tokens));
+        // Token i of a causal sequence attends to the past and to i positions of its own.
+        const std::int64_t own = s.causal ? s.tokens * (s.tokens + 1) / 2 : s.tokens * s.tokens;
+        const auto pairs = static_cast<double>(s.tokens * s.past + own);
         CHECK(node.flops == 4 * pairs * static_cast<double>(s.batch * s.heads * s.head_dim));
         const auto cycles = static_cast<double>(ran.result.cycles);
         CHECK(cycles >= node.ttu_cycles);
