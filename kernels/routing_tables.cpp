@@ -193,11 +193,21 @@ Routes computed_routes(const DecoderPlan& plan, const models::Values& inputs) {
     const auto all = std::make_shared<models::Values>(
         models::execute(*plan.graph, inputs, {plan.attention.chunk_blocks * kBlockEdge}));
     return [&plan, all](std::int64_t layer) {
-        const models::Matrix& experts = all->at(route_of(plan, run_of(plan, layer), layer).experts);
+        const models::Route& route = route_of(plan, run_of(plan, layer), layer);
+        const models::Matrix& experts = all->at(route.experts);
+        const models::Matrix& scores = all->at(route.scores);
         std::vector<std::int32_t> routes;
         routes.reserve(experts.values.size());
-        for (const float expert : experts.values) {
-            routes.push_back(static_cast<std::int32_t>(expert));
+        for (std::int64_t token = 0; token < experts.rows; ++token) {
+            for (std::int64_t slot = 0; slot < experts.cols; ++slot) {
+                const auto expert = static_cast<std::int32_t>(experts.at(token, slot));
+                if (slot > 0 && scores.at(token, expert) == scores.at(token, routes.back())) {
+                    throw InputError(fmt::format("layers.{}.router", layer),
+                                     fmt::format("token {} gives experts {} and {} equal scores: not simulated", token,
+                                                 routes.back(), expert));
+                }
+                routes.push_back(expert);
+            }
         }
         return routes;
     };

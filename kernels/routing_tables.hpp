@@ -47,7 +47,8 @@ using Routes = std::function<std::vector<std::int32_t>(std::int64_t layer)>;
 [[nodiscard]] std::vector<isa::IndexTable> routing_tables(const DecoderPlan& plan, const Routes& routes);
 /// What models::Route::drawn says.
 [[nodiscard]] Routes drawn_routes(const DecoderPlan& plan);
-/// What the reference executor finds for these inputs.
+/// What the reference executor finds for these inputs. Throws InputError if a token chooses two experts of equal score:
+/// the vector unit finds the largest scores by leaving out what is not below the last one, so it would count them once.
 [[nodiscard]] Routes computed_routes(const DecoderPlan& plan, const models::Values& inputs);
 
 }  // namespace sluice::kernels

@@ -15,7 +15,8 @@ namespace sluice::kernels {
 [[nodiscard]] isa::VectorProgram residual_program(bool bias);
 /// 0 gate FP32, 1 up FP32, 2 out.
 [[nodiscard]] isa::VectorProgram swiglu_program(isa::Format out);
-/// 0 scores FP32, 1 gates FP32: models::Route.
+/// 0 scores FP32, 1 gates FP32: models::Route, if no two of the chosen scores are equal. `chosen` up to kMostChosen.
+constexpr std::int64_t kMostChosen = 16;  // three registers a pass and as many for its exponent, of 128
 [[nodiscard]] isa::VectorProgram route_program(std::int64_t chosen);
 /// 0 FP32 blocks in, 1 gate (FP32, one a row), 2 BF16 out: an expert's result times its gate.
 [[nodiscard]] isa::VectorProgram gated_program();

@@ -132,6 +132,18 @@ void check_workload(const ModelConfig& config, const Workload& work) {
                                                 "allowed: at most {:.0e} elements",
                                                 work.batch, work.context, elements, kMaxElements));
     }
+    // Every choice is drawn, and stands in a table: a gigabyte of them.
+    constexpr std::int64_t kMaxChoices = std::int64_t{1} << 25;
+    std::int64_t choices = 0;
+    for (const LayerConfig& layer : config.layers) {
+        const auto* experts = std::get_if<ExpertsConfig>(&layer.feed_forward);
+        choices += experts == nullptr ? 0 : experts->chosen * work.batch * work.tokens;
+    }
+    if (choices > kMaxChoices) {
+        throw InputError(work.batch > 1 ? "--batch" : "--tokens",
+                         fmt::format("{} sequences of {} tokens choose {} experts in all layers, allowed: at most {}",
+                                     work.batch, work.tokens, choices, kMaxChoices));
+    }
     const std::initializer_list<Format> matrix = {Format::mxfp4, Format::mxfp4_e1m2, Format::mxfp6, Format::mxfp6_e3m2,
                                                   Format::mxfp8, Format::mxfp8_e5m2, Format::e2m3,  Format::e3m2,
                                                   Format::e4m3,  Format::e5m2,       Format::bf16};

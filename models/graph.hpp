@@ -100,7 +100,7 @@ struct Add {
     TensorIndex a, b, out;
 };
 /// experts[t] = the `chosen` largest scores of a token, best first, of equal ones the first; gates[t][e] =
-/// exp(score e - best) / sum of exp(s - best) over the `chosen` largest different scores s, for every expert e.
+/// exp(score e - best) / sum of exp(score - best) over the chosen, for every expert e.
 struct Route {
     TensorIndex scores, experts, gates;
     std::int64_t chosen = 1;
