@@ -41,17 +41,16 @@ PlanNode plan_node(const models::Graph& graph, const models::Attention& op, cons
     node.flops = cost.flops;
     node.tensor_flops = cost.tensor_flops;
     node.hbm_bytes = cost.kv_bytes + cost.activation_bytes;
-    node.ttu_cycles = node.tensor_flops / isa::peak_flops(chip, node.rate) * static_cast<double>(chip.clock.core_hz);
-    node.hbm_cycles = node.hbm_bytes / isa::hbm_bytes_per_cycle(chip);
     const auto slots = [&chip](const isa::VectorProgram& program) {
         return static_cast<double>(slots_per_element(program, chip.tvp));
     };
     const double values = static_cast<double>(graph.workload.batch * graph.workload.tokens * op.q_heads) *
                           static_cast<double>(op.head_dim);
     const double scores = models::attention_pairs(graph, op) * static_cast<double>(op.q_heads);
-    node.tvp_cycles = (scores * slots(softmax_step_program(shape.kv, shape.head_dim, false)) +
-                       values * slots(attention_finish_program(shape.out))) /
-                      static_cast<double>(chip.tvp.issue_slots * chip.tvp.lanes_32b * isa::tile_count(chip));
+    set_bounds(node,
+               scores * slots(softmax_step_program(shape.kv, shape.head_dim, false)) +
+                   values * slots(attention_finish_program(shape.out)),
+               chip);
     return node;
 }
 

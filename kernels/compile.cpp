@@ -19,6 +19,15 @@ Compiled compile_bare(const models::Graph& graph, const isa::ChipSpec& chip, Sch
 
 }  // namespace
 
+void set_bounds(PlanNode& node, double slots, const isa::ChipSpec& chip) {
+    if (node.rate != isa::TensorRate::none) {
+        node.ttu_cycles =
+            node.tensor_flops / isa::peak_flops(chip, node.rate) * static_cast<double>(chip.clock.core_hz);
+    }
+    node.tvp_cycles = slots / static_cast<double>(chip.tvp.issue_slots * chip.tvp.lanes_32b * isa::tile_count(chip));
+    node.hbm_cycles = node.hbm_bytes / isa::hbm_bytes_per_cycle(chip);
+}
+
 Compiled compile(const models::Graph& graph, const isa::ChipSpec& chip, Schedule schedule) {
     Compiled compiled =
         graph.bare_operator ? compile_bare(graph, chip, schedule) : compile_decoder(graph, chip, schedule);

@@ -28,6 +28,9 @@ struct PlanNode {
     double hbm_cycles = 0;  ///< lower bound: hbm_bytes at peak bandwidth
 };
 
+/// Sets the lower bounds from flops, bytes and `vector_slots`, issue slots times elements of its vector programs.
+void set_bounds(PlanNode& node, double vector_slots, const isa::ChipSpec& chip);
+
 struct Compiled {
     isa::Program program;
     std::vector<PlanNode> nodes;     ///< by node id

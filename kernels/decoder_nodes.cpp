@@ -76,15 +76,6 @@ double vector_slots(const DecoderPlan& plan, const LayerShape& shape, LayerNode 
     return 0;
 }
 
-void set_bounds(PlanNode& node, double slots, const isa::ChipSpec& chip) {
-    if (node.rate != isa::TensorRate::none) {
-        node.ttu_cycles =
-            node.tensor_flops / isa::peak_flops(chip, node.rate) * static_cast<double>(chip.clock.core_hz);
-    }
-    node.tvp_cycles = slots / static_cast<double>(chip.tvp.issue_slots * chip.tvp.lanes_32b * isa::tile_count(chip));
-    node.hbm_cycles = node.hbm_bytes / isa::hbm_bytes_per_cycle(chip);
-}
-
 std::string pair_name(Format a, Format b) {
     return fmt::format("{} x {}", name(a), name(b));
 }

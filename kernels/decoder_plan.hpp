@@ -85,6 +85,8 @@ struct TokenRows {
 /// Pairs of one unit of the fused q, k, v product: one; all of a head where heads have norms. Units are ordered by
 /// their first pair, then by head: q heads, k heads, then v heads.
 [[nodiscard]] std::int64_t qkv_unit_pairs(const LayerShape& shape);
+/// Column blocks of q, k and v.
+[[nodiscard]] std::int64_t qkv_blocks(const LayerShape& shape);
 [[nodiscard]] std::int64_t qkv_units(const LayerShape& shape);
 
 /// Bytes of the rotary table of one row block: a cosine and a sine block for every pair of column blocks of a head.

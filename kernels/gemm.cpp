@@ -125,11 +125,9 @@ PlanNode plan_node(const models::Graph& graph, const GemmPlan& plan, const isa::
     node.flops = cost.flops;
     node.tensor_flops = cost.tensor_flops;
     node.hbm_bytes = cost.weight_bytes + cost.activation_bytes;
-    node.ttu_cycles = node.tensor_flops / isa::peak_flops(chip, node.rate) * static_cast<double>(chip.clock.core_hz);
-    node.hbm_cycles = node.hbm_bytes / isa::hbm_bytes_per_cycle(chip);
     const double slots = static_cast<double>(slots_per_element(convert_program(plan.out), chip.tvp)) *
                          static_cast<double>(plan.m) * static_cast<double>(plan.n);
-    node.tvp_cycles = slots / static_cast<double>(chip.tvp.issue_slots * chip.tvp.lanes_32b * isa::tile_count(chip));
+    set_bounds(node, slots, chip);
     return node;
 }
 
