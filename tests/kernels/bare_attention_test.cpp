@@ -4,10 +4,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "isa/execute/race_check.hpp"
 #include "models/bare_operators.hpp"
 #include "tests/kernels/compiled.hpp"
-#include "tests/kernels/executed.hpp"
+#include "tests/kernels/ordered.hpp"
 
 namespace sluice::test {
 namespace {
@@ -38,23 +37,9 @@ TEST_CASE("bare attention gives the reference's bits") {
     }
 }
 
-TEST_CASE("bare attention has no race and leaves its semaphores as they were") {
+TEST_CASE("bare attention has no race and one result") {
     for (const AttentionSizes& s : sizes()) {
-        INFO(text(s));
-        const models::Graph graph = models::build_attention(s);
-        const isa::ChipSpec spec = chip("toy");
-        const kernels::Compiled compiled = kernels::compile(graph, spec);
-        isa::Program program = compiled.program;
-        isa::Memories memories(spec);
-        kernels::write_inputs(compiled.placement, graph, models::random_inputs(graph, 9), memories.hbm(), program);
-        isa::MachineOptions options;
-        options.record_trace = true;
-        isa::Machine machine(program, spec, memories, options);
-        machine.run();
-        CHECK(machine.unbalanced().empty());
-        const isa::RaceReport report = isa::check_races(program, spec, machine.trace());
-        CHECK(report.races.empty());
-        CHECK(report.self_conflicts.empty());
+        check_order(text(s), models::build_attention(s), chip("toy"));
     }
 }
 

@@ -4,8 +4,7 @@
 // units: what is enabled stays enabled, and since one interleaving finishes, all do.
 #include <catch2/catch.hpp>
 
-#include "isa/execute/race_check.hpp"
-#include "tests/kernels/executed.hpp"
+#include "tests/kernels/ordered.hpp"
 
 namespace sluice::test {
 namespace {
@@ -13,38 +12,6 @@ namespace {
 using isa::Format;
 using kernels::Schedule;
 using models::Graph;
-
-constexpr std::uint64_t kShuffles = 2;
-
-void check_order(const std::string& what, const Graph& graph, const isa::ChipSpec& chip,
-                 Schedule schedule = Schedule::fused) {
-    INFO(what << " on " << chip.name);
-    const kernels::Compiled compiled = kernels::compile(graph, chip, schedule);
-    const models::Values inputs = models::random_inputs(graph, 9);
-    isa::Program program = compiled.program;
-    const auto load = [&](isa::Memories& memories) {
-        kernels::write_inputs(compiled.placement, graph, inputs, memories.hbm(), program);
-    };
-    isa::Memories memories(chip);
-    load(memories);
-    isa::MachineOptions options;
-    options.record_trace = true;
-    isa::Machine machine(program, chip, memories, options);
-    machine.run();
-    CHECK(machine.unbalanced().empty());
-    const isa::RaceReport report = isa::check_races(program, chip, machine.trace());
-    for (const std::vector<std::string>& faults : {report.races, report.self_conflicts}) {
-        for (const std::string& fault : faults) {
-            FAIL_CHECK(fault);
-        }
-    }
-    for (std::uint64_t seed = 1; seed <= kShuffles; ++seed) {
-        isa::Memories other(chip);
-        load(other);
-        isa::Machine(program, chip, other, seeded(seed)).run();
-        CHECK_FALSE(memories.hbm().first_difference(other.hbm()));
-    }
-}
 
 /// The chips that the compiler treats differently: one tile, two, a cluster, several groups of clusters.
 std::vector<isa::ChipSpec> chips() {

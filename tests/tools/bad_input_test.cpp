@@ -83,6 +83,21 @@ TEST_CASE("unknown names list what there is and what was nearly right") {
     check_refused(program, "run gemm --m 1 --n 1 --k 1 --format fp9", {"--format", "fp9", "mxfp4", "bf16"});
     check_refused(program, "run --model toy-llama --phase train --context 5", {"--phase", "train", "prefill, decode"});
     check_refused(program, "run --model toy-llama --phase decode --context 5 --kv fp4", {"--kv", "fp4", "e4m3"});
+    check_refused(program, "run --model toy-experts --phase prefill --batch 65000 --tokens 2000",
+                  {"--batch", "choose", "allowed: at most"});
+    check_refused(program, "run --model toy-llama --phase decode --context 5 --schedule lazy",
+                  {"--schedule", "lazy", "fused, eager"});
+    const std::string attention = "run attention --heads 4 --kv-heads 2 --tokens 64 --format fp8 --chip toy";
+    check_refused(program, attention, {"--head-dim", "missing"});
+    check_refused(program, attention + " --head-dim 48", {"--head-dim", "48", "a multiple of 32"});
+    check_refused(program, attention + " --head-dim 64 --past 5", {"--past", "5", "a multiple of 32"});
+    check_refused(program, attention + " --head-dim 64 --m 3", {"--m", "goes with gemm"});
+    check_refused(program, attention + " --head-dim 1024 --set tsram.output_region_bytes=4KiB",
+                  {"attention with heads of 1024", "bytes of output region"});
+    check_refused(program, "run attention --heads 4 --kv-heads 3 --head-dim 64 --tokens 64 --format fp8",
+                  {"--heads", "a multiple of 3", "--kv-heads"});
+    check_refused(program, "run attention --heads 4 --kv-heads 2 --head-dim 64 --tokens 64 --format fp4",
+                  {"--format", "fp4"});
     check_refused(program, "run --model toy-llama --phase decode --context 5 --routing uniform",
                   {"--routing", "no experts"});
     check_refused(program, "run --model toy-experts --phase decode --context 5 --routing zipf:0",

@@ -5,6 +5,12 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "isa/chip_spec_reader.hpp"
+#include "isa/config_file.hpp"
+#include "kernels/compile.hpp"
+#include "models/decoder_graph.hpp"
+#include "sim/run.hpp"
+#include "tests/support/dense_model.hpp"
 #include "tools/simulate.hpp"
 
 using namespace sluice;
@@ -107,6 +113,40 @@ TEST_CASE("a large FP8 product runs at 92 % of peak, the largest at 95 to 97") {
 TEST_CASE("a large FP4 product runs at 8.4 to 8.8 Pflop/s") {
     const double pflops = 9.437 * gemm_fraction(8192, 9216, 8192, Format::mxfp4, 65'536);
     CHECK((pflops >= 8.4 && pflops <= 8.8));
+}
+
+TEST_CASE("a decode step of experts runs at 80 % of the HBM bound of those that are hit") {
+    // Qwen3-30B-A3B from its published dimensions, with three of 48 layers and a small head.
+    test::DenseModel model;
+    model.layers = 3;
+    model.hidden = 2048;
+    model.heads = 32;
+    model.kv_heads = 4;
+    model.head_dim = 128;
+    model.head_norms = true;
+    model.experts = 128;
+    model.chosen = 8;
+    model.ffn = 768;
+    model.vocab = 2048;
+    models::ModelConfig config = model;
+    config.max_position_embeddings = 40'960;
+    models::Workload workload;
+    workload.batch = 64;
+    workload.context = 4096;
+    const models::Graph graph = models::build_graph(config, workload);
+    const isa::ChipSpec chip = isa::read_chip("maia200", {}, isa::configs_directory()).spec;
+    const kernels::Compiled compiled = kernels::compile(graph, chip);
+    const sim::RunResult result = sim::run(chip, compiled.program);
+    double bytes = 0;
+    for (const models::Operator& op : graph.operators) {
+        const bool embedding = std::holds_alternative<models::Embedding>(op.body);
+        const models::OperatorCost cost = models::cost(graph, op);
+        bytes += embedding ? 0 : cost.weight_bytes + cost.kv_bytes;
+    }
+    const double bound = bytes / isa::hbm_bytes_per_cycle(chip);
+    INFO(bound << " of " << result.cycles << " cycles");
+    CHECK(static_cast<double>(result.cycles) >= bound);
+    CHECK(bound >= 0.8 * static_cast<double>(result.cycles));
 }
 
 TEST_CASE("prefill attention in FP8 runs at 1.57 to 1.73 Pflop/s, out of the vector unit's schedule") {
