@@ -12,6 +12,7 @@
 #include "isa/errors.hpp"
 #include "isa/execute/race_check.hpp"
 #include "isa/text.hpp"
+#include "models/bare_operators.hpp"
 #include "tests/kernels/executed.hpp"
 #include "tests/kernels/mutants.hpp"
 
@@ -150,6 +151,23 @@ TEST_CASE("faults in a decode step are noticed") {
 
 TEST_CASE("faults in a decode step of several row blocks are noticed") {
     check_mutants("decode, 60 sequences", Subject(models::build_graph(small_model(1), decode(60, 100)), chip("toy")));
+}
+
+TEST_CASE("faults in a decode step of experts are noticed") {
+    DenseModel model = small_model(1);
+    model.hidden = model.ffn = model.vocab = 64;
+    model.experts = 8;
+    model.chosen = 2;
+    check_mutants("decode of experts", Subject(models::build_graph(model, decode(5, 40)), chip("toy")));
+}
+
+TEST_CASE("faults in a bare attention are noticed") {
+    models::AttentionSizes sizes;
+    sizes.heads = 4;
+    sizes.kv_heads = 2;
+    sizes.tokens = 150;
+    sizes.causal = true;
+    check_mutants("attention", Subject(models::build_attention(sizes), chip("toy")));
 }
 
 TEST_CASE("faults in an eager decode step are noticed") {
