@@ -133,7 +133,8 @@ fs::path configs_directory() {
         if (!fs::is_directory(chosen)) {
             throw InputError("SLUICE_CONFIGS", fmt::format("found \"{}\", allowed: a folder", chosen));
         }
-        return chosen;
+        // A path that a chip file gives (of a memory) is relative to that file: the chain must not begin anew.
+        return fs::absolute(chosen);
     }
     std::error_code ignored;
     const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path();

@@ -296,6 +296,8 @@ TEST_CASE("SLUICE_CONFIGS chooses the folder") {
     REQUIRE(setenv("SLUICE_CONFIGS", folder.path().c_str(), 1) == 0);
     CHECK(read_chip("other").spec.soc.clusters == 4);
     CHECK_THAT(error_of("maia200"), Contains("one of other"));
+    REQUIRE(setenv("SLUICE_CONFIGS", fs::relative(folder.path()).c_str(), 1) == 0);
+    CHECK(read_chip("other").spec.soc.clusters == 4);
     REQUIRE(setenv("SLUICE_CONFIGS", "/no/such/folder", 1) == 0);
     CHECK_THAT(error_of("maia200"), Contains("SLUICE_CONFIGS"));
     REQUIRE(unsetenv("SLUICE_CONFIGS") == 0);
